@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "common/command_line.h"
 #include "runtime/arrays/inputs.h"
 #include "runtime/arrays/npy.h"
 #include "runtime/cpu/element.h"
@@ -37,6 +38,13 @@ const arrays::Input *named_in(const std::string &text, const std::vector<arrays:
   return found;
 }
 
+/// "'a', 'b'"
+std::string quoted(const std::set<std::string> &names) {
+  std::string out;
+  for (const std::string &name : names) out += (out.empty() ? "'" : ", '") + printable(name) + "'";
+  return out;
+}
+
 /// Arrays of --verify-input by the names of their inputs.
 Status read_given(const std::vector<std::string> &texts, const std::vector<arrays::Input> &inputs,
                   std::map<std::string, graph::TensorPtr> &out) {
@@ -45,9 +53,11 @@ Status read_given(const std::vector<std::string> &texts, const std::vector<array
       return Status::error("--verify-input " + text + ": " + what);
     };
     if (arrays::kind_of(text) == FileKind::Archive) {
-      std::set<std::string> names;
+      std::set<std::string> names, others;
       for (const arrays::Input &input : inputs) names.insert(input.name);
-      NPU_TRY(arrays::read_archive(text, names, out).within("--verify-input"));
+      NPU_TRY(arrays::read_archive(text, names, out, &others).within("--verify-input"));
+      if (!others.empty())
+        return wrong("the network has no input " + quoted(others) + ", its inputs are " + quoted(names));
       continue;
     }
     const arrays::Input *input = named_in(text, inputs);

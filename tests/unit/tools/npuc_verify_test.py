@@ -52,6 +52,39 @@ with open(sys.argv[5], "w") as out:
 """
 
 
+# The same of y = 3 x, with all tensors of float16.
+HALF_STAND_IN = """#!/usr/bin/python3
+import struct, sys
+import numpy as np
+KIND, CAST = %r, %r
+data = open(sys.argv[2], "rb").read()
+size, kind, rank = struct.unpack_from("<3I", data)
+dims = struct.unpack_from("<%%dq" %% rank, data, 12 + size)
+x = np.frombuffer(data, np.float32, int(np.prod(dims)), 12 + size + 8 * rank)
+half = x.astype(np.float16)
+assert CAST or (half == x).all(), "inputs that the file's type has"
+y = half * np.float16(1 / 3) * np.float16(3 if KIND == "right" else 3.1)
+with open(sys.argv[4], "wb") as out:
+    out.write(struct.pack("<3I", 1, 10, rank) + b"y" + struct.pack("<%%dq" %% rank, *dims) + y.tobytes())
+with open(sys.argv[5], "w") as out:
+    out.write("9.9.9")
+"""
+
+
+def half_network(cast):
+    """y = x / 3 * 3 in float16; `cast`: inputs and outputs are float32."""
+    g = Graph("half", 13)
+    kind = np.float32 if cast else np.float16
+    x = g.input("x", [2, 40], kind)
+    x = g.node("Cast", [x], to=10) if cast else x
+    third = g.node("Mul", [x, g.const(np.array(1 / 3, np.float16))])
+    y = g.node("Mul", [third, g.const(np.array(3, np.float16))], "y" if not cast else None)
+    if cast:
+        g.node("Cast", [y], "y", to=1)
+    g.output("y", [2, 40], kind)
+    return g.serialize()
+
+
 def double(opset=13):
     g = Graph("double", opset)
     g.output(g.node("Add", [g.input("x", [2, 8])] * 2, "y"), [2, 8])
@@ -215,6 +248,13 @@ class Verify(unittest.TestCase):
         np.savez(self.path("all.npz"), x=x)
         for given in (self.path("x.npy"), "x=" + self.path("x.npy"), self.path("all.npz")):
             self.assertIn("x [2, 8]: given", self.verified(model, "--verify-input", given))
+        for name, order in (("big.npy", x.astype(">f4")), ("fortran.npy", np.asfortranarray(x))):
+            np.save(self.path(name), order)
+            self.assertIn("x [2, 8]: given", self.verified(model, "--verify-input", self.path(name)))
+        np.savez(self.path("other.npz"), y=x, z=x)
+        code, _, err = self.npuc(model, "--verify", "--verify-input", self.path("other.npz"))
+        self.assertEqual(code, FAILED)
+        self.assertIn("the network has no input 'y', 'z', its inputs are 'x'", err)
         np.save(self.path("short.npy"), x[:, :3])
         for given, message in (("y=" + self.path("x.npy"), "the network has no input 'y'"),
                                (self.path("short.npy"), "input 'x' has [2, 8]"),
@@ -243,7 +283,7 @@ class Verify(unittest.TestCase):
         def minus(names, of=None):
             g = Graph(of or "minus")
             a, b = (g.input(name, [2, 3]) for name in names)
-            g.output(g.node("Sub", [a, b] if names[0] == "a" else [b, a], outputs=["y"]))
+            g.output(g.node("Sub", [a, b] if names[0] == "a" else [b, a], "y"))
             return self.write("".join(names) + ".onnx", g.serialize())
 
         model, other, third = minus("ab"), minus("ba"), minus("ac")
@@ -330,6 +370,20 @@ class Verify(unittest.TestCase):
     def test_onnx_runtime_agrees(self):
         out = self.verified(self.write("double.onnx", double()), NPUC_ONNXRUNTIME=self.stand_in("right"))
         self.assertIn("reference ONNX Runtime 9.9.9\n", out)
+
+    def test_onnx_runtime_rounds_to_the_16_bit_types_of_the_file(self):
+        for cast in (False, True):
+            model = self.write("half%d.onnx" % cast, half_network(cast))
+            for kind, status in (("right", RIGHT), ("other", WRONG)):
+                program = self.write("half-" + kind, (HALF_STAND_IN % (kind, cast)).encode())
+                os.chmod(program, stat.S_IRWXU)
+                options = ("--output-type", "float16") if not cast else ()
+                for more in ((), options):
+                    with self.subTest(cast=cast, kind=kind, options=more):
+                        out = self.verified(model, *more, status=status, NPUC_ONNXRUNTIME=program)
+                        self.assertIn("reference ONNX Runtime 9.9.9\n", out)
+            out = self.verified(model)  # the evaluator does not round to them
+            self.assertLess(float(re.search(r"(?m)^y float32 .* (\S+) +\S+ +right$", out).group(1)), 1e-5)
 
     def test_onnx_runtime_reads_the_file_differently(self):
         out = self.verified(self.write("double.onnx", double()), "--verify-first", status=WRONG,
