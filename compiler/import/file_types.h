@@ -19,6 +19,10 @@ inline Dtype type_of(const FileTypes &types, ValueId v) {
 /// Cast does, the graph has a node that copies the value.
 Status import_with_types(const RawModel &model, const ImportOptions &options, Graph &graph, FileTypes &types);
 
+/// The shape of an input whose value has that shape. Dimensions of 1 may be left out, as numbers of a command line do;
+/// a number for a dimension that is open has to be clear then.
+bool fit_value(const RawValue &v, const Shape &given, Shape &out);
+
 class OpContext;
 
 /// Follows the types during an import.

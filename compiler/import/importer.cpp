@@ -410,30 +410,6 @@ class Importer : private BodyConverter {
     return {};
   }
 
-  /// The shape of an input whose value has that shape. Dimensions of 1 may be left out, as numbers of a command line
-  /// do; a number for a dimension that is open has to be clear then.
-  static bool fit_value(const RawValue &v, const Shape &given, Shape &out) {
-    out = given;
-    if (!v.has_shape) return true;
-    const auto fits = [&] {
-      bool same = v.dims.size() == out.size();
-      for (size_t i = 0; same && i < out.size(); ++i) same = v.dims[i].value < 0 || v.dims[i].value == out[i];
-      return same;
-    };
-    if (fits()) return true;
-    Shape long_ones;
-    for (int64_t d : given)
-      if (d != 1) long_ones.push_back(d);
-    size_t fixed = 0, open = 0;
-    for (const RawDim &d : v.dims) d.value < 0 ? ++open : fixed += d.value != 1;
-    if (long_ones.size() != fixed && long_ones.size() != fixed + open) return false;
-    const bool takes_open = long_ones.size() > fixed;
-    out.clear();
-    size_t next = 0;
-    for (const RawDim &d : v.dims) out.push_back((d.value < 0 && takes_open) || d.value > 1 ? long_ones[next++] : 1);
-    return fits();
-  }
-
   /// An input whose value the caller gives.
   Status add_given(const RawValue &v) {
     const TensorPtr given = options_.values.at(v.name);
@@ -804,6 +780,28 @@ Status import_model(const RawModel &model, const ImportOptions &options, Graph &
   NPU_TRY(Importer(model, options, &declared, graph, found).run());
   remove_dead(graph);
   return {};
+}
+
+bool fit_value(const RawValue &v, const Shape &given, Shape &out) {
+  out = given;
+  if (!v.has_shape) return true;
+  const auto fits = [&] {
+    bool same = v.dims.size() == out.size();
+    for (size_t i = 0; same && i < out.size(); ++i) same = v.dims[i].value < 0 || v.dims[i].value == out[i];
+    return same;
+  };
+  if (fits()) return true;
+  Shape long_ones;
+  for (int64_t d : given)
+    if (d != 1) long_ones.push_back(d);
+  size_t fixed = 0, open = 0;
+  for (const RawDim &d : v.dims) d.value < 0 ? ++open : fixed += d.value != 1;
+  if (long_ones.size() != fixed && long_ones.size() != fixed + open) return false;
+  const bool takes_open = long_ones.size() > fixed;
+  out.clear();
+  size_t next = 0;
+  for (const RawDim &d : v.dims) out.push_back((d.value < 0 && takes_open) || d.value > 1 ? long_ones[next++] : 1);
+  return fits();
 }
 
 Status import_with_types(const RawModel &model, const ImportOptions &options, Graph &graph, FileTypes &types) {
