@@ -121,9 +121,9 @@ class Comparison {
   PartResult judge(const Sums &s, const Sums &part, bool whole) const {
     PartResult r;
     r.count = s.count;
-    r.at = std::max<int64_t>(s.at, 0);
-    r.got = s.got;
-    r.wanted = s.wanted;
+    r.at = s.at;
+    r.got = s.at < 0 ? std::nan("") : s.got;
+    r.wanted = s.at < 0 ? std::nan("") : s.wanted;
     r.lost = s.lost;
     r.integers = integers_;
     if (s.differing > 0) r.cosine = s.product / std::sqrt(s.got_power * s.wanted_power);
