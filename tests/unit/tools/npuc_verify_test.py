@@ -70,6 +70,10 @@ with open(sys.argv[5], "w") as out:
     out.write("9.9.9")
 """
 
+# A line of examples/plugin/signal_operators.c, and one with which the operator keeps state.
+STATELESS = "*on++ = state;"
+STATEFUL = "static unsigned calls; *on++ = calls++ % 3 == 0;"
+
 
 def half_network(cast):
     """y = x / 3 * 3 in float16; `cast`: inputs and outputs are float32."""
@@ -346,7 +350,18 @@ class Verify(unittest.TestCase):
         on = g.node("Hysteresis", [g.node("Tanh", [g.input("x", [4, 64])])], domain="com.example", low=-0.5, high=0.5)
         g.output(g.node("Cast", [on], to=1), [4, 64])
         model = self.write("own.onnx", g.serialize())
-        self.verified(model, "--plugin", library)
+        self.assertIn("operators of plug-ins (com.example.Hysteresis) are computed by the plug-in in the reference as "
+                      "well: their results are not checked", self.verified(model, "--plugin", library))
+        with open(os.path.join(TOP, "examples", "plugin", "signal_operators.c"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn(STATELESS, text)
+        source = self.write("state.c", text.replace(STATELESS, STATEFUL).encode())
+        subprocess.run(["cc", "-shared", "-fPIC", "-I", os.path.join(TOP, "runtime", "include"), "-o",
+                        self.path("state.so"), source], check=True)
+        code, _, err = self.npuc(model, "--verify", "--plugin", self.path("state.so"))
+        self.assertEqual(code, FAILED)
+        self.assertIn("operator com.example.Hysteresis of a plug-in ('Hysteresis_1') gives other results when it is "
+                      "called again with the same inputs", err)
         self.assertEqual(self.npuc(model, "--verify", "-q")[0], FAILED)
 
     def test_indices_and_numbers_that_mean_something(self):
@@ -360,7 +375,45 @@ class Verify(unittest.TestCase):
         out = self.verified(model, "--verify-range", "x=-2,-1", status=UNCLEAR)
         self.assertIn("no element is a finite number", out)
         self.assertIn("--verify-range", out)
+        self.assertNotIn("expected 0", out)
         self.verified(model, "--verify-range", "x=1,2")
+        code, _, err = self.npuc(model, "--verify", "--verify-range", "x=-1e39,1e39")
+        self.assertEqual(code, FAILED)
+        self.assertIn("input 'x' is float32, whose numbers are from -3.40282347e+38 to 3.40282347e+38", err)
+
+    def test_elements_that_saturate_are_counted(self):
+        g = Graph("large")
+        g.output(g.node("Mul", [g.input("x", [4], np.int64), g.const(np.array(3000000000, np.int64))], "y"), [4],
+                 np.int64)
+        np.save(self.path("x.npy"), np.array([0, 1, -1, 0], np.int32))
+        out = self.verified(self.write("large.onnx", g.serialize()), "--verify-input", self.path("x.npy"))
+        self.assertIn("2 elements of output 'y' exceed int32: the chip saturates them", out)
+
+    def test_parts_without_names_have_indices(self):
+        steps = Graph("step", prefix="s")
+        steps.input("k", [], np.int64), steps.input("on", [], np.bool_), steps.input("a", [2])
+        steps.output(steps.node("Identity", ["on"], "go"), [], np.bool_)
+        steps.output(steps.node("Add", ["a", "a"], "next"), [2])
+        steps.output(steps.node("Tanh", ["next"], "seen"), [2])
+        g = Graph("loop")
+        last, seen = g.node("Loop", [g.const(np.array(3, np.int64)), "", g.input("x", [2])], ["last", "scan"],
+                            body=steps)
+        g.output(last, [2])
+        g.output(seen, [3, 2])
+        out = self.verified(self.write("loop.onnx", g.serialize()))
+        for k in range(3):
+            self.assertIn("[%d:%d] of axis 0" % (k, k + 1), out)
+
+    def test_arrays_of_any_shape_of_a_dynamic_launch(self):
+        model = self.write("text.onnx", text_network())
+        np.save(self.path("ids.npy"), np.arange(6).reshape(1, 6))
+        out = self.verified(model, "--dynamic", "--shape", "ids=2,20", "--verify-input", self.path("ids.npy"))
+        self.assertIn("ids [1, 6]: given", out)
+        np.save(self.path("ids.npy"), np.zeros((3, 6), np.int64))
+        code, _, err = self.npuc(model, "--verify", "--dynamic", "--shape", "ids=2,20", "--verify-input",
+                                 self.path("ids.npy"))
+        self.assertEqual(code, FAILED)
+        self.assertIn("the array for input 'ids' has the shape [3, 6], and dimension 0 may be 1 to 2", err)
 
     def stand_in(self, kind):
         path = self.write(kind, (STAND_IN % kind).encode())
