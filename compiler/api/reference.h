@@ -7,6 +7,7 @@
 
 #include "compiler/api/npuc.h"
 #include "compiler/graph/ir.h"
+#include "compiler/import/file_types.h"
 
 namespace npu::compiler {
 
@@ -20,8 +21,11 @@ struct FileTensor {
 
 struct Reference {
   graph::Graph graph;
+  graph::FileTypes types;          ///< those of 16 bits that the graph's values have in the file
   std::vector<FileTensor> inputs;  ///< inputs of the file; those with a value are no inputs of the graph
-  std::set<std::string> results;   ///< tensors that the file's nodes make, but for those in bodies and functions
+  std::map<std::string, graph::TensorPtr> values;  ///< those of Options::values, in the shapes of the file's inputs
+  std::set<std::string> plugins;                   ///< operators of plug-ins, "com.example.Hysteresis"
+  std::set<std::string> results;  ///< tensors that the file's nodes make, but for those in bodies and functions
 };
 
 /// Imports a file with the shapes, values and outputs of the options, and with the batch that is assumed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "compiler/graph/output_parts.h"
 
+#include <algorithm>
 #include <map>
 
 namespace npu::graph {
@@ -33,11 +34,24 @@ class Finder {
     for (int64_t i = 0; i < out.count(); ++i) out.as<int32_t>()[i] = number;
   }
 
-  /// A part has the name of the operand, not of the tensor in front of its functions of single elements.
-  void visit_operand(ValueId v) {
-    const size_t before = names_.size();
-    (void)parts(v);
-    if (names_.size() == before + 1 && !g_[v].name.empty()) names_[before] = g_[v].name;
+  /// A part has the name of the operand, not of the tensor in front of its functions of single elements. Where that has
+  /// none, or another one has it too, its indices are named: "[2:3] of axis 0".
+  void visit_operands(const Node &n) {
+    const auto axis = static_cast<size_t>(std::get<ConcatAttrs>(n.attrs).axis);
+    int64_t from = 0;
+    for (ValueId v : n.inputs) {
+      const size_t before = names_.size();
+      (void)parts(v);
+      const std::string &name = g_[v].name;
+      if (names_.size() == before + 1 && !name.empty()) names_[before] = name;
+      const int64_t end = from + g_[v].shape[axis];
+      const bool shared = std::ranges::count_if(n.inputs, [&](ValueId o) { return g_[o].name == name; }) > 1;
+      const std::string indices =
+          "[" + std::to_string(from) + ":" + std::to_string(end) + "] of axis " + std::to_string(axis);
+      for (size_t p = before; p < names_.size() && (name.empty() || shared); ++p)
+        names_[p] += (names_[p].empty() ? "" : " ") + indices;
+      from = end;
+    }
   }
 
   /// The operand that gives each element of the result; kNoValue: there is none.
@@ -71,7 +85,7 @@ class Finder {
         operands = {&parts(n.inputs[0])};
         break;
       case Op::Concat:
-        for (ValueId v : n.inputs) visit_operand(v);  // before a pointer to one of them is kept
+        visit_operands(n);  // before a pointer to one of them is kept
         for (ValueId v : n.inputs) operands.push_back(&parts_.at(v));
         break;
       default:

@@ -8,6 +8,7 @@
 #include "compiler/graph/evaluate.h"
 #include "compiler/graph/moves.h"
 #include "runtime/cpu/element.h"
+#include "runtime/cpu/numbers.h"
 
 namespace npu::graph {
 namespace {
@@ -134,6 +135,37 @@ class Errors {
   Errors(const Graph &g, const Rounding &rounding, uint64_t seed) : g_(g), rounding_(rounding), random_(seed) {}
 
   void add(const Node &n, std::span<const Tensor *const> operands, Tensor &t) {
+    add_computed(n, operands, t);
+    if (t.dtype == Dtype::F32) round_to(type_in_file(rounding_, n.output), t);
+  }
+
+  /// Makes numbers one of the two of a 16-bit type that are next to them; those that it has stay as they are.
+  void round_to(Dtype type, Tensor &t) {
+    if (!is_half(type)) return;
+    const double unit = Rounding{type}.unit(), least = type == Dtype::F16 ? 0x1p-25 : 0;
+    const auto nearest = [type](float v) {
+      return type == Dtype::F16 ? cpu::of_f16(cpu::to_f16(v)) : cpu::of_bf16(cpu::to_bf16(v));
+    };
+    float *const x = t.as<float>();
+    for (int64_t i = 0; i < t.count(); ++i) {
+      if (nearest(x[i]) == x[i]) continue;
+      int exponent = 0;
+      (void)std::frexp(x[i], &exponent);
+      const double half_step = std::max(std::ldexp(unit, exponent - 1), least);
+      x[i] = nearest(static_cast<float>(x[i] + random_.error() * half_step));
+    }
+  }
+
+  /// Weights as they are stored.
+  void round_weights(const Node &n, Tensor &t) {
+    if (rounding_.type == Dtype::I8)
+      round_channels(n, t);
+    else
+      add(t, rounding_.unit(), 0);
+  }
+
+ private:
+  void add_computed(const Node &n, std::span<const Tensor *const> operands, Tensor &t) {
     if (is_exact(n)) return;
     if (is_byte(t.dtype) && is_quantized(n)) return move_steps(t);
     if (t.dtype != Dtype::F32) return;
@@ -150,15 +182,6 @@ class Errors {
     }
   }
 
-  /// Weights as they are stored.
-  void round_weights(const Node &n, Tensor &t) {
-    if (rounding_.type == Dtype::I8)
-      round_channels(n, t);
-    else
-      add(t, rounding_.unit(), 0);
-  }
-
- private:
   /// Sums of products have the errors of their terms, also where these cancel.
   double size_of_sums(const Node &n, std::span<const Tensor *const> operands, const Tensor &t) const {
     const bool product = n.op == Op::Conv || n.op == Op::MatMul;
@@ -201,6 +224,17 @@ class Errors {
   Random random_;
 };
 
+/// Rounds constants to the types that they have in the file: those that were computed from others, or cast.
+void round_constants(const Rounding &rounding, Errors &errors, Graph &g) {
+  for (size_t v = 0; v < g.values.size(); ++v) {
+    const Dtype type = type_in_file(rounding, static_cast<ValueId>(v));
+    if (!is_half(type) || !g.values[v].constant || g.values[v].dtype != Dtype::F32) continue;
+    auto rounded = std::make_shared<Tensor>(*g.values[v].constant);
+    errors.round_to(type, *rounded);
+    g.values[v].constant = std::move(rounded);
+  }
+}
+
 /// The graph with the weights of its products as they are stored.
 Graph with_stored_weights(const Graph &g, Errors &errors) {
   Graph out = g;
@@ -232,14 +266,21 @@ double Rounding::unit() const {
   }
 }
 
+Dtype type_in_file(const Rounding &rounding, ValueId v) {
+  const bool known = rounding.in_file && v != kNoValue && at(v) < rounding.in_file->size();
+  return known && is_half((*rounding.in_file)[at(v)]) ? (*rounding.in_file)[at(v)] : Dtype::F32;
+}
+
 Status evaluate_rounded(const Graph &graph, const std::vector<Tensor> &inputs, const Rounding &rounding, uint64_t seed,
                         std::vector<Tensor> &outputs) {
   Errors errors(graph, rounding, seed);
   const auto change = [&](const Node &n, std::span<const Tensor *const> operands, Tensor &t) {
     errors.add(n, operands, t);
   };
-  if (rounding.type == Dtype::F32) return evaluate_changed(graph, inputs, change, outputs);
-  return evaluate_changed(with_stored_weights(graph, errors), inputs, change, outputs);
+  if (rounding.type == Dtype::F32 && !rounding.in_file) return evaluate_changed(graph, inputs, change, outputs);
+  Graph stored = rounding.type == Dtype::F32 ? graph : with_stored_weights(graph, errors);
+  round_constants(rounding, errors, stored);
+  return evaluate_changed(stored, inputs, change, outputs);
 }
 
 }  // namespace npu::graph

@@ -14,9 +14,14 @@ namespace npu::graph {
 /// (Dtype::I8).
 struct Rounding {
   Dtype type = Dtype::F32;
+  /// F16 or BF16 for the values, by their numbers, that another runtime rounds to these types as well; null: none.
+  const std::vector<Dtype> *in_file = nullptr;
   /// Half of the distance between two numbers of the type next to 1; of integers, half a step of a range of size 1.
   double unit() const;
 };
+
+/// The value's type in Rounding::in_file; F32: none of 16 bits.
+Dtype type_in_file(const Rounding &rounding, ValueId v);
 
 /// Evaluates with errors that `seed` decides: of each computed number at most the rounding of the type, of a product
 /// also that of its sums; of integers that stand for numbers a step here and there. Moves and maxima are exact.

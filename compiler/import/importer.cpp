@@ -2,11 +2,13 @@
 #include "compiler/import/importer.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "compiler/graph/moves.h"
 #include "compiler/graph/remove_dead.h"
 #include "compiler/import/declared_shapes.h"
+#include "compiler/import/file_types.h"
 #include "compiler/import/help.h"
 #include "compiler/import/known_attributes.h"
 #include "compiler/import/narrow.h"
@@ -162,6 +164,9 @@ class Importer : private BodyConverter {
       : model_(model), options_(options), declared_(declared), graph_(graph), opset_(model.opset), findings_(findings) {
     for (const RawFunction &f : model.functions) functions_.emplace(std::tuple(f.domain, f.name, f.overload), &f);
   }
+
+  /// Lets the import say which types values have in the file.
+  void follow_types(FileTypes &types) { types_.emplace(model_, graph_, types); }
 
   /// Of all tensors that have been converted.
   DeclaredShapes::Shapes shapes() const {
@@ -406,33 +411,10 @@ class Importer : private BodyConverter {
     note_type("input", v.name, v.dtype, stored);
     ValueId id = graph_.add_value(std::move(value));
     graph_.inputs.push_back(id);
+    if (types_) types_->set(id, v.dtype);
     if (working_type(v.dtype) != stored) NPU_TRY(convert_type(id, v.dtype, id));
     scopes_.front().values[v.name] = id;
     return {};
-  }
-
-  /// The shape of an input whose value has that shape. Dimensions of 1 may be left out, as numbers of a command line
-  /// do; a number for a dimension that is open has to be clear then.
-  static bool fit_value(const RawValue &v, const Shape &given, Shape &out) {
-    out = given;
-    if (!v.has_shape) return true;
-    const auto fits = [&] {
-      bool same = v.dims.size() == out.size();
-      for (size_t i = 0; same && i < out.size(); ++i) same = v.dims[i].value < 0 || v.dims[i].value == out[i];
-      return same;
-    };
-    if (fits()) return true;
-    Shape long_ones;
-    for (int64_t d : given)
-      if (d != 1) long_ones.push_back(d);
-    size_t fixed = 0, open = 0;
-    for (const RawDim &d : v.dims) d.value < 0 ? ++open : fixed += d.value != 1;
-    if (long_ones.size() != fixed && long_ones.size() != fixed + open) return false;
-    const bool takes_open = long_ones.size() > fixed;
-    out.clear();
-    size_t next = 0;
-    for (const RawDim &d : v.dims) out.push_back((d.value < 0 && takes_open) || d.value > 1 ? long_ones[next++] : 1);
-    return fits();
   }
 
   /// An input whose value the caller gives.
@@ -450,7 +432,8 @@ class Importer : private BodyConverter {
     }
     auto converted = std::make_shared<Tensor>(working_type(v.dtype), shape);
     cpu::cast(*tensor, cpu::Overflow::Saturate, *converted);
-    scopes_.front().values[v.name] = graph_.add_constant(std::move(converted), v.name);
+    const ValueId id = scopes_.front().values[v.name] = graph_.add_constant(std::move(converted), v.name);
+    if (types_) types_->set(id, v.dtype);
     return {};
   }
 
@@ -467,9 +450,11 @@ class Importer : private BodyConverter {
   }
 
   Status add_constants(const RawGraph &graph) {
-    for (const auto &[name, tensor] : graph.initializers)
-      scopes_.back().values[name] =
-          graph_.add_constant(working_tensor(tensor, "initializer '" + printable(name) + "'", graph_), name);
+    for (const auto &[name, tensor] : graph.initializers) {
+      const TensorPtr working = working_tensor(tensor, "initializer '" + printable(name) + "'", graph_);
+      const ValueId id = scopes_.back().values[name] = graph_.add_constant(working, name);
+      if (types_) types_->set(id, tensor->dtype);
+    }
     return {};
   }
 
@@ -568,6 +553,7 @@ class Importer : private BodyConverter {
     const size_t first = graph_.nodes.size();
     NPU_TRY(handler ? handler(context) : plugin_operator(context));
     if (!context.wrong_attribute().empty()) return refuse(Obstacle::Attribute, context.wrong_attribute());
+    if (types_) NPU_TRY(types_->follow(context, first, scopes_.size() == 1));
     results = std::move(context.results);
     mark_inner(first, source, results);
     return {};
@@ -813,7 +799,8 @@ class Importer : private BodyConverter {
   std::vector<const RawNode *> callers_;  // the nodes that call them, the outermost first
   Arguments arguments_;                   // attributes of the innermost call
   std::map<ValueId, ValueId> widened_;    // constants as operators have read them
-  bool perhaps_ = false;                  // inside of a body that may not count
+  std::optional<TypeFollower> types_;
+  bool perhaps_ = false;  // inside of a body that may not count
   std::vector<Scope> scopes_{1};
   Findings &findings_;
   std::set<std::string> read_outside_;  // by nodes that cannot be converted
@@ -842,6 +829,38 @@ Status import_model(const RawModel &model, const ImportOptions &options, Graph &
   found = {};
   DeclaredShapes declared = declared_shapes(model, options);
   NPU_TRY(Importer(model, options, &declared, graph, found).run());
+  remove_dead(graph);
+  return {};
+}
+
+bool fit_value(const RawValue &v, const Shape &given, Shape &out) {
+  out = given;
+  if (!v.has_shape) return true;
+  const auto fits = [&] {
+    bool same = v.dims.size() == out.size();
+    for (size_t i = 0; same && i < out.size(); ++i) same = v.dims[i].value < 0 || v.dims[i].value == out[i];
+    return same;
+  };
+  if (fits()) return true;
+  Shape long_ones;
+  for (int64_t d : given)
+    if (d != 1) long_ones.push_back(d);
+  size_t fixed = 0, open = 0;
+  for (const RawDim &d : v.dims) d.value < 0 ? ++open : fixed += d.value != 1;
+  if (long_ones.size() != fixed && long_ones.size() != fixed + open) return false;
+  const bool takes_open = long_ones.size() > fixed;
+  out.clear();
+  size_t next = 0;
+  for (const RawDim &d : v.dims) out.push_back((d.value < 0 && takes_open) || d.value > 1 ? long_ones[next++] : 1);
+  return fits();
+}
+
+Status import_with_types(const RawModel &model, const ImportOptions &options, Graph &graph, FileTypes &types) {
+  Findings ignored;
+  DeclaredShapes declared = declared_shapes(model, options);
+  Importer importer(model, options, &declared, graph, ignored);
+  importer.follow_types(types);
+  NPU_TRY(importer.run());
   remove_dead(graph);
   return {};
 }

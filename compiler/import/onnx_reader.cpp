@@ -15,6 +15,7 @@
 
 #include "compiler/graph/obstacle.h"
 #include "compiler/import/content_store.h"
+#include "compiler/import/external_files.h"
 #include "compiler/import/narrow.h"
 #include "compiler/import/raw_model.h"
 
@@ -500,21 +501,73 @@ Status read_bytes(const std::string &path, std::vector<char> &bytes) {
   return file.read(bytes.data(), static_cast<std::streamsize>(size)) ? Status() : Status::error("cannot read " + path);
 }
 
-Status read_onnx_file(const std::string &path, RawModel &model) {
+namespace {
+
+Status parse_file(const std::string &path, onnx::ModelProto &proto) {
   std::ifstream file;
   uint64_t size;
   NPU_TRY(open_file(path, file, size));
   if (size == 0) return Status::error(path + ": not an ONNX file: it is empty");
   google::protobuf::SetLogHandler(nullptr);
-  onnx::ModelProto proto;
   google::protobuf::io::IstreamInputStream stream(&file);
-  if (!parse(stream, proto)) {
-    if (file.bad()) return Status::error(path + ": cannot read it");
-    char begin[4] = {};
-    std::ifstream(path, std::ios::binary).read(begin, sizeof begin);
-    return no_message({begin, sizeof begin}, pointer_text(path)).within(path);
+  if (parse(stream, proto)) return {};
+  if (file.bad()) return Status::error(path + ": cannot read it");
+  char begin[4] = {};
+  std::ifstream(path, std::ios::binary).read(begin, sizeof begin);
+  return no_message({begin, sizeof begin}, pointer_text(path)).within(path);
+}
+
+/// Finds the files of the tensors of a graph, and of those in its attributes.
+class ExternalFiles {
+ public:
+  ExternalFiles(const Folder &folder, std::map<std::string, std::string> &out) : folder_(folder), out_(out) {}
+
+  Status add(const onnx::GraphProto &g) {
+    for (const onnx::TensorProto &t : g.initializer()) NPU_TRY(add(t));
+    return add_nodes(g.node());
   }
+
+  template <class Nodes>
+  Status add_nodes(const Nodes &nodes) {
+    for (const onnx::NodeProto &n : nodes)
+      for (const onnx::AttributeProto &a : n.attribute()) {
+        if (a.has_t()) NPU_TRY(add(a.t()));
+        if (a.has_g()) NPU_TRY(add(a.g()));
+      }
+    return {};
+  }
+
+ private:
+  Status add(const onnx::TensorProto &t) {
+    if (t.data_location() != onnx::TensorProto::EXTERNAL) return {};
+    External external;
+    std::filesystem::path path;
+    NPU_TRY(read_external(t, external));
+    NPU_TRY(external_path(folder_, external.location, path));
+    out_[external.location] = path.string();
+    return {};
+  }
+
+  const Folder &folder_;
+  std::map<std::string, std::string> &out_;
+};
+
+}  // namespace
+
+Status read_onnx_file(const std::string &path, RawModel &model) {
+  onnx::ModelProto proto;
+  NPU_TRY(parse_file(path, proto));
   return read_model(proto, Folder(path), model).within(path);
+}
+
+Status external_files(const std::string &path, std::map<std::string, std::string> &out) {
+  onnx::ModelProto proto;
+  NPU_TRY(parse_file(path, proto));
+  const Folder folder(path);
+  ExternalFiles files(folder, out);
+  NPU_TRY(files.add(proto.graph()));
+  for (const onnx::FunctionProto &f : proto.functions()) NPU_TRY(files.add_nodes(f.node()));
+  return {};
 }
 
 }  // namespace npu::graph

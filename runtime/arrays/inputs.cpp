@@ -88,17 +88,19 @@ Status fit(const Tensor &from, const Input &input, Tensor &out) {
 }
 
 Status read_archive(const std::string &path, const std::set<std::string> &names,
-                    std::map<std::string, cpu::TensorPtr> &out) {
+                    std::map<std::string, cpu::TensorPtr> &out, std::set<std::string> *others) {
   std::string bytes;
-  std::set<std::string> wanted;
+  std::set<std::string> wanted, unknown;
   std::map<std::string, std::string> files;
   for (const std::string &name : names) wanted.insert(name + ".npy");
   NPU_TRY(read_file(path, bytes));
-  NPU_TRY(unzip(bytes, wanted, files).within(path));
+  NPU_TRY(unzip(bytes, wanted, files, &unknown).within(path));
   for (const std::string &name : names) {
     const auto found = files.find(name + ".npy");
     if (found != files.end()) NPU_TRY(parse_npy(found->second, out[name]).within(path + ": " + found->first));
   }
+  for (const std::string &file : unknown)
+    if (others) others->insert(file.ends_with(".npy") ? file.substr(0, file.size() - 4) : file);
   return {};
 }
 

@@ -25,9 +25,10 @@ FileKind kind_of(const std::string &file);
 /// Integers are taken as they are, where the input's type can hold them; an input of float32 takes any numbers.
 Status fit(const cpu::Tensor &from, const Input &input, cpu::Tensor &out);
 
-/// Those arrays of an archive (.npz) that are wanted and there, by name. Errors name the file.
+/// Those arrays of an archive (.npz) that are wanted and there, by name, and the names of `others`, if given. Errors
+/// name the file.
 Status read_archive(const std::string &path, const std::set<std::string> &names,
-                    std::map<std::string, cpu::TensorPtr> &out);
+                    std::map<std::string, cpu::TensorPtr> &out, std::set<std::string> *others = nullptr);
 
 /// A picture as a network sees it (to_tensor). Errors name the file.
 Status read_picture(const std::string &path, const Preprocess &preprocess, cpu::Tensor &out);

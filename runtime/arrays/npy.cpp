@@ -20,14 +20,50 @@ std::string field(const std::string &header, const std::string &key) {
   return header.substr(from, header.find(close, from) - from);
 }
 
-cpu::Dtype type_of(const std::string &descr) {
-  constexpr std::pair<const char *, cpu::Dtype> kTypes[] = {
-      {"'<f4'", cpu::Dtype::F32}, {"'<f8'", cpu::Dtype::F64}, {"'<f2'", cpu::Dtype::F16}, {"'<i8'", cpu::Dtype::I64},
-      {"'<i4'", cpu::Dtype::I32}, {"'<i2'", cpu::Dtype::I16}, {"'|i1'", cpu::Dtype::I8},  {"'|u1'", cpu::Dtype::U8},
-      {"'<u2'", cpu::Dtype::U16}, {"'<u4'", cpu::Dtype::U32}, {"'<u8'", cpu::Dtype::U64}, {"'|b1'", cpu::Dtype::Bool}};
+/// An element type, and whether its bytes are in the order of this machine's, which is little-endian.
+struct Descr {
+  cpu::Dtype type = cpu::Dtype::Undefined;
+  bool swapped = false;
+};
+
+/// "'<f4'", "'>f4'", "'|u1'"
+Descr parse_descr(std::string_view text) {
+  constexpr std::pair<std::string_view, cpu::Dtype> kTypes[] = {
+      {"f4", cpu::Dtype::F32}, {"f8", cpu::Dtype::F64}, {"f2", cpu::Dtype::F16}, {"i8", cpu::Dtype::I64},
+      {"i4", cpu::Dtype::I32}, {"i2", cpu::Dtype::I16}, {"i1", cpu::Dtype::I8},  {"u1", cpu::Dtype::U8},
+      {"u2", cpu::Dtype::U16}, {"u4", cpu::Dtype::U32}, {"u8", cpu::Dtype::U64}, {"b1", cpu::Dtype::Bool}};
+  if (text.size() != 5 || text.front() != '\'' || text.back() != '\'') return {};
+  const char order = text[1];
   for (const auto &[name, type] : kTypes)
-    if (descr == name) return type;
-  return cpu::Dtype::Undefined;
+    if (text.substr(2, 2) == name && (order == '<' || order == '>' || (order == '|' && cpu::dtype_bytes(type) == 1)))
+      return {type, order == '>'};
+  return {};
+}
+
+/// Reverses the bytes of each element.
+void swap_bytes(cpu::Tensor &t) {
+  const size_t bytes = cpu::dtype_bytes(t.dtype);
+  for (size_t at = 0; at < t.data.size(); at += bytes) std::reverse(t.data.data() + at, t.data.data() + at + bytes);
+}
+
+/// The elements in C order of an array whose first index is the fastest one.
+cpu::Tensor from_fortran(const cpu::Tensor &t) {
+  const size_t bytes = cpu::dtype_bytes(t.dtype);
+  cpu::Tensor out(t.dtype, t.shape);
+  std::vector<int64_t> index(t.shape.size());
+  std::vector<int64_t> strides(t.shape.size(), 1);
+  for (size_t d = 1; d < strides.size(); ++d) strides[d] = strides[d - 1] * t.shape[d - 1];
+  int64_t from = 0;
+  for (size_t at = 0; at < out.data.size(); at += bytes) {
+    std::memcpy(out.data.data() + at, t.data.data() + static_cast<size_t>(from) * bytes, bytes);
+    for (size_t d = index.size(); d-- > 0;) {
+      from += strides[d];
+      if (++index[d] < t.shape[d]) break;
+      from -= strides[d] * t.shape[d];
+      index[d] = 0;
+    }
+  }
+  return out;
 }
 
 /// "(2, 3", "(4,", "(": a tuple without its end. Old versions of numpy write 2L. False: something else.
@@ -56,11 +92,14 @@ Status parse_npy(std::string_view bytes, cpu::TensorPtr &out) {
   const size_t data = 8 + length_bytes + length;
   if (data > bytes.size()) return Status::error("its header does not end");
   const std::string header(bytes.substr(8 + length_bytes, length));
-  const cpu::Dtype type = type_of(field(header, "descr"));
-  if (type == cpu::Dtype::Undefined) return Status::error("its element type is not a little-endian number or bool");
+  const auto [type, swapped] = parse_descr(field(header, "descr"));
+  if (type == cpu::Dtype::Undefined)
+    return Status::error(
+        "its element type is neither floating point of 16 to 64 bits nor an integer nor bool: convert it with "
+        "astype()");
   const std::string order = field(header, "fortran_order"), dims = field(header, "shape");
-  if (order == "True") return Status::error("it is in Fortran order, C order is expected");
-  if (order != "False") return Status::error("its header does not say whether it is in Fortran order");
+  if (order != "True" && order != "False")
+    return Status::error("its header does not say whether it is in Fortran order");
   cpu::Shape shape;
   if (!parse_shape(dims, shape)) return Status::error("its header does not have a shape such as (2, 3)");
   const int64_t count = cpu::element_count(shape);
@@ -68,6 +107,8 @@ Status parse_npy(std::string_view bytes, cpu::TensorPtr &out) {
     return Status::error("its data has not the size that its header says");
   auto tensor = std::make_shared<cpu::Tensor>(type, shape);
   if (count) std::memcpy(tensor->data.data(), bytes.data() + data, tensor->data.size());
+  if (swapped) swap_bytes(*tensor);
+  if (order == "True" && shape.size() > 1) *tensor = from_fortran(*tensor);
   out = std::move(tensor);
   return {};
 }

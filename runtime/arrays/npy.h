@@ -10,7 +10,8 @@
 
 namespace npu::arrays {
 
-/// The array of a file's bytes. What is no array of little-endian numbers or bool in C order is an error.
+/// The array of a file's bytes, in C order and little-endian, which it need not be in the file. What is no array of
+/// numbers or bool is an error.
 Status parse_npy(std::string_view bytes, cpu::TensorPtr &out);
 /// The same of a file; errors name it.
 Status read_npy(const std::string &path, cpu::TensorPtr &out);

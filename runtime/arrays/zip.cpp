@@ -78,7 +78,8 @@ Status read_file(const Bytes &archive, const Entry &e, std::string &out) {
 }
 
 /// What the directory says of the wanted files.
-Status read_directory(const Bytes &archive, const std::set<std::string> &wanted, std::map<std::string, Entry> &out) {
+Status read_directory(const Bytes &archive, const std::set<std::string> &wanted, std::map<std::string, Entry> &out,
+                      std::set<std::string> *others) {
   size_t end = archive.size() < kEndBytes ? 0 : archive.size() - kEndBytes;
   const size_t first = end > kMostComment ? end - kMostComment : 0;
   while (end > first && archive.u32(end) != kEnd) --end;
@@ -95,7 +96,10 @@ Status read_directory(const Bytes &archive, const std::set<std::string> &wanted,
     if (!archive.part(at + kEntryBytes, archive.u16(at + 28), text)) return Status::error(kDamaged);
     at += kEntryBytes + text.size() + archive.u16(at + 30) + archive.u16(at + 32);
     const std::string name(text);
-    if (!wanted.count(name)) continue;
+    if (!wanted.count(name)) {
+      if (others) others->insert(name);
+      continue;
+    }
     if (e.packed == UINT32_MAX || e.size == UINT32_MAX || e.offset == UINT32_MAX)
       return Status::error(name + ": a file of 4 GiB or more (zip64)");
     if (!out.emplace(name, e).second) return Status::error("it has two files " + name);
@@ -105,10 +109,11 @@ Status read_directory(const Bytes &archive, const std::set<std::string> &wanted,
 
 }  // namespace
 
-Status unzip(std::string_view text, const std::set<std::string> &wanted, std::map<std::string, std::string> &out) {
+Status unzip(std::string_view text, const std::set<std::string> &wanted, std::map<std::string, std::string> &out,
+             std::set<std::string> *others) {
   const Bytes archive(text);
   std::map<std::string, Entry> entries;
-  NPU_TRY(read_directory(archive, wanted, entries));
+  NPU_TRY(read_directory(archive, wanted, entries, others));
   uint64_t sum = 0;
   for (const auto &[name, e] : entries) sum += e.size;
   if (sum > UINT32_MAX)

@@ -12,9 +12,11 @@
 
 namespace npu::arrays {
 
-/// Those files of an archive that are wanted and there, by name; together they have at most 4 GiB. Encrypted files,
-/// other compressions, two files of a name, and archives of several parts or of more than 4 GiB are errors.
-Status unzip(std::string_view archive, const std::set<std::string> &wanted, std::map<std::string, std::string> &out);
+/// Those files of an archive that are wanted and there, by name, and the names of `others`, if given; together they
+/// have at most 4 GiB. Encrypted files, other compressions, two files of a name, and archives of several parts or of
+/// more than 4 GiB are errors.
+Status unzip(std::string_view archive, const std::set<std::string> &wanted, std::map<std::string, std::string> &out,
+             std::set<std::string> *others = nullptr);
 
 }  // namespace npu::arrays
 

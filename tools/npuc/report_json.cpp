@@ -172,7 +172,7 @@ ordered_json output_json(const OutputResult &o) {
                      {"rms", number_json(p.rms)},
                      {"allowed_rms", number_json(p.allowed_rms)},
                      {"cosine", number_json(p.cosine)},
-                     {"element", p.at},
+                     {"element", std::max<int64_t>(p.at, 0)},
                      {"got", number_json(p.got)},
                      {"expected", number_json(p.wanted)}});
   return {{"name", o.name},

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "common/command_line.h"
+#include "tools/npuc/verify_inputs.h"
 #include "tools/npuc/verify_network.h"
 
 namespace npu::npuc {
@@ -30,6 +32,35 @@ bool smaller(const compiler::Reference &reference, bool batch_alone, Shapes &sha
   return changed;
 }
 
+/// Why arrays have shapes that no launch may have; empty: all may.
+std::string too_large(const compiler::Reference &reference, bool batch_alone, const Shapes &given) {
+  const auto &g = reference.graph;
+  for (const compiler::FileTensor &t : reference.inputs)
+    for (graph::ValueId v : g.inputs) {
+      const auto it = given.find(t.name);
+      if (g[v].name != t.name || it == given.end()) continue;
+      for (size_t d = 0; d < it->second.size(); ++d) {
+        const bool open = (!t.has_shape || t.open[d]) && !(batch_alone && d > 0);
+        const int64_t size = it->second[d], most = g[v].shape[d];
+        if (size == most || (open && size > 0 && size < most)) continue;
+        return "the array for input '" + printable(t.name) + "' has the shape " + graph::shape_text(it->second) +
+               ", and dimension " + std::to_string(d) + (open ? " may be 1 to " : " is ") + std::to_string(most);
+      }
+    }
+  return {};
+}
+
+/// A launch with the shapes of arrays.
+Status run_given(const Verified &what, const VerifyArguments &args, const Chip &chip, const Shapes &stage,
+                 const Shapes &given, Verification &out) {
+  compiler::Options options = what.options;
+  for (const auto &[name, shape] : stage) options.shapes[name] = shape;
+  for (const auto &[name, shape] : given) options.shapes[name] = shape;
+  ComparedNetwork network(what, args, std::move(options), out);
+  NPU_TRY(network.import().within("--verify-input"));
+  return network.compare(chip, nullptr, out.runs.emplace_back());
+}
+
 Status run_shapes(const Verified &what, const VerifyArguments &args, const Chip &chip, const Shapes &shapes,
                   Verification &out, Shapes &less, bool &has_less) {
   compiler::Options options = what.options;
@@ -37,6 +68,12 @@ Status run_shapes(const Verified &what, const VerifyArguments &args, const Chip 
   ComparedNetwork network(what, args, std::move(options), out);
   NPU_TRY(network.import());
   has_less = smaller(network.reference(), what.dynamic_batch, less);
+  Shapes given;
+  if ((what.dynamic || what.dynamic_batch) && !args.inputs.empty())
+    NPU_TRY(given_shapes(network.reference(), args, given));
+  if (const std::string larger = too_large(network.reference(), what.dynamic_batch, given); !larger.empty())
+    return Status::error("--verify-input: " + larger);
+  if (!given.empty()) return run_given(what, args, chip, shapes, given, out);
   return network.compare(chip, nullptr, out.runs.emplace_back());
 }
 

@@ -109,10 +109,11 @@ class Comparison {
   /// The error of rounding an output whose numbers have at most this size.
   double own_rounding(double size) const {
     constexpr double kUlps = 4;
-    const double ulp =
-        std::max({0x1p-23, e_.rounding.unit(), graph::is_half(e_.stored) ? graph::Rounding{e_.stored}.unit() : 0});
+    const auto unit = [](Dtype type) { return graph::is_half(type) ? graph::Rounding{type}.unit() : 0; };
+    const double ulp = std::max({0x1p-23, e_.rounding.unit(), unit(e_.stored), unit(e_.in_file)});
     const double integers = graph::is_byte(got_.dtype) ? 1 : e_.step;  // one step
-    const double smallest = 0x1p-126;                                  // smallest normal number of float32
+    // The smallest normal number of float32, or the distance of the smallest two of float16.
+    const double smallest = e_.in_file == Dtype::F16 ? 0x1p-24 : 0x1p-126;
     return (e_.rounding.type == Dtype::I8 ? 2 * e_.rounding.unit() * size : kUlps * ulp * size) + integers + smallest;
   }
 
@@ -120,9 +121,9 @@ class Comparison {
   PartResult judge(const Sums &s, const Sums &part, bool whole) const {
     PartResult r;
     r.count = s.count;
-    r.at = std::max<int64_t>(s.at, 0);
-    r.got = s.got;
-    r.wanted = s.wanted;
+    r.at = s.at;
+    r.got = s.at < 0 ? std::nan("") : s.got;
+    r.wanted = s.at < 0 ? std::nan("") : s.wanted;
     r.lost = s.lost;
     r.integers = integers_;
     if (s.differing > 0) r.cosine = s.product / std::sqrt(s.got_power * s.wanted_power);

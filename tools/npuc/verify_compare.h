@@ -28,7 +28,7 @@ struct PartResult {
   double largest = 0, allowed = 0;  ///< differences; of integers: elements that differ
   double rms = 0, allowed_rms = 0;  ///< roots of mean squares of differences
   double cosine = 1;                ///< NaN: one of them is 0
-  int64_t at = 0;                   ///< the element that differs most, in the whole output
+  int64_t at = -1;                  ///< the element that differs most, in the whole output; -1: none has a number
   double got = 0, wanted = 0;       ///< it
   int64_t lost = 0;                 ///< elements of which just one is a finite number
   std::string reason;               ///< reason of the verdict, unless that is Right
@@ -48,9 +48,10 @@ struct Expected {
   const graph::Tensor *exact;                  ///< results of the evaluator
   std::vector<const graph::Tensor *> rounded;  ///< the same with errors of rounding (graph::evaluate_rounded)
   graph::Rounding rounding;
-  graph::Dtype stored = graph::Dtype::F32;  ///< type of the output in the .bmodel
-  bool decisions = false;                   ///< integers of 8 bits are truth values, not numbers
-  double step = 0;                          ///< distance of two integers as numbers; 0: they are numbers themselves
+  graph::Dtype stored = graph::Dtype::F32;   ///< type of the output in the .bmodel
+  graph::Dtype in_file = graph::Dtype::F32;  ///< 16-bit type to which the reference has rounded; F32: none
+  bool decisions = false;                    ///< integers of 8 bits are truth values, not numbers
+  double step = 0;                           ///< distance of two integers as numbers; 0: they are numbers themselves
 };
 
 /// `got` has the type and shape of the expected tensors.

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <limits>
 #include <random>
 
+#include "common/command_line.h"
 #include "runtime/arrays/inputs.h"
 #include "runtime/arrays/npy.h"
 #include "runtime/cpu/element.h"
@@ -37,6 +40,13 @@ const arrays::Input *named_in(const std::string &text, const std::vector<arrays:
   return found;
 }
 
+/// "'a', 'b'"
+std::string quoted(const std::set<std::string> &names) {
+  std::string out;
+  for (const std::string &name : names) out += (out.empty() ? "'" : ", '") + printable(name) + "'";
+  return out;
+}
+
 /// Arrays of --verify-input by the names of their inputs.
 Status read_given(const std::vector<std::string> &texts, const std::vector<arrays::Input> &inputs,
                   std::map<std::string, graph::TensorPtr> &out) {
@@ -45,9 +55,11 @@ Status read_given(const std::vector<std::string> &texts, const std::vector<array
       return Status::error("--verify-input " + text + ": " + what);
     };
     if (arrays::kind_of(text) == FileKind::Archive) {
-      std::set<std::string> names;
+      std::set<std::string> names, others;
       for (const arrays::Input &input : inputs) names.insert(input.name);
-      NPU_TRY(arrays::read_archive(text, names, out).within("--verify-input"));
+      NPU_TRY(arrays::read_archive(text, names, out, &others).within("--verify-input"));
+      if (!others.empty())
+        return wrong("the network has no input " + quoted(others) + ", its inputs are " + quoted(names));
       continue;
     }
     const arrays::Input *input = named_in(text, inputs);
@@ -62,12 +74,57 @@ Status read_given(const std::vector<std::string> &texts, const std::vector<array
   return {};
 }
 
+/// "%.9g"
+std::string number_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
 struct Range {
   double low = -1, high = 1;
 };
 
+/// Inputs that the file has as truth values are uint8 in the graph.
+Dtype type_in_file(const compiler::Reference &reference, const std::string &name) {
+  for (const compiler::FileTensor &t : reference.inputs)
+    if (t.name == name) return t.dtype;
+  return Dtype::Undefined;
+}
+
+/// The smallest and the largest number of a type.
+template <class T>
+Range limits() {
+  return {static_cast<double>(std::numeric_limits<T>::lowest()), static_cast<double>(std::numeric_limits<T>::max())};
+}
+
+Range limits_of(Dtype type) {
+  switch (type) {
+    case Dtype::Bool:
+      return {0, 1};
+    case Dtype::I8:
+      return limits<int8_t>();
+    case Dtype::U8:
+      return limits<uint8_t>();
+    case Dtype::I16:
+      return limits<int16_t>();
+    case Dtype::U16:
+      return limits<uint16_t>();
+    case Dtype::I32:
+      return limits<int32_t>();
+    case Dtype::U32:
+      return limits<uint32_t>();
+    case Dtype::F16:
+      return {-65504, 65504};
+    case Dtype::BF16:
+      return {-0x1.fep127, 0x1.fep127};
+    default:
+      return limits<float>();
+  }
+}
+
 Status read_ranges(const std::vector<std::string> &texts, const std::vector<arrays::Input> &inputs,
-                   std::map<std::string, Range> &out) {
+                   const compiler::Reference &reference, std::map<std::string, Range> &out) {
   for (const std::string &text : texts) {
     const auto wrong = [&text](const std::string &what) {
       return Status::error("--verify-range " + text + ": " + what);
@@ -85,15 +142,15 @@ Status read_ranges(const std::vector<std::string> &texts, const std::vector<arra
     if (low_error != std::errc() || low_end != middle || high_error != std::errc() || high_end != end ||
         !std::isfinite(range.low) || !std::isfinite(range.high) || range.low > range.high)
       return wrong("two numbers are expected, the lower one first");
+    // The graph's type and the file's, of which the narrower one counts.
+    Dtype type = type_in_file(reference, name);
+    if (type != Dtype::Bool && !graph::is_half(type)) type = input->dtype;
+    const Range most = limits_of(type);
+    if (range.low < most.low || range.high > most.high)
+      return wrong("input '" + printable(name) + "' is " + cpu::dtype_name(type) + ", whose numbers are from " +
+                   number_text(most.low) + " to " + number_text(most.high));
   }
   return {};
-}
-
-/// Inputs that the file has as truth values are uint8 in the graph.
-Dtype type_in_file(const compiler::Reference &reference, const std::string &name) {
-  for (const compiler::FileTensor &t : reference.inputs)
-    if (t.name == name) return t.dtype;
-  return Dtype::Undefined;
 }
 
 /// Integers that are tried, the last one exclusive: indices of small tables, and divisors, are not all of these.
@@ -123,13 +180,25 @@ Tensor random_tensor(const graph::TensorKind &kind, Dtype in_file, const Range *
 
 }  // namespace
 
+Status given_shapes(const compiler::Reference &reference, const VerifyArguments &args,
+                    std::map<std::string, graph::Shape> &out) {
+  const std::vector<arrays::Input> inputs = inputs_of(reference.graph);
+  std::map<std::string, graph::TensorPtr> given;
+  NPU_TRY(read_given(args.inputs, inputs, given));
+  for (const arrays::Input &input : inputs) {
+    const auto it = given.find(input.name);
+    if (it != given.end() && it->second->shape.size() == input.shape.size()) out[input.name] = it->second->shape;
+  }
+  return {};
+}
+
 Status make_inputs(const compiler::Reference &reference, const VerifyArguments &args, const Calibrated &calibrated,
                    const TryInputs &can, std::vector<Tensor> &out, std::string &where) {
   const std::vector<arrays::Input> inputs = inputs_of(reference.graph);
   std::map<std::string, graph::TensorPtr> given;
   std::map<std::string, Range> ranges;
   NPU_TRY(read_given(args.inputs, inputs, given));
-  NPU_TRY(read_ranges(args.ranges, inputs, ranges));
+  NPU_TRY(read_ranges(args.ranges, inputs, reference, ranges));
   // Samples have the shapes of the first stage, and do not fit others.
   if (quantize::Samples *const samples = calibrated.samples; samples && given.empty() && ranges.empty() &&
                                                              samples->open(inputs).ok() && samples->count() > 0 &&

@@ -20,6 +20,10 @@ struct Calibrated {
   std::span<const quantize::InputResult> inputs;
 };
 
+/// The shapes of the arrays of --verify-input that have as many dimensions as their inputs.
+Status given_shapes(const compiler::Reference &reference, const VerifyArguments &args,
+                    std::map<std::string, graph::Shape> &out);
+
 /// Makes inputs of the reference's kinds that `can` accepts, and says where they are from. Random integers are from 0
 /// to 7, or fewer where one is no index or divides by 0. Random numbers are as --verify-range says, else of the
 /// calibrated range, else from -1 to 1.

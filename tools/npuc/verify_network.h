@@ -24,9 +24,18 @@ class ComparedNetwork {
   Status understand(const std::vector<graph::Tensor> &values);
 
  private:
+  graph::Rounding rounding() const;
+  /// Makes the inputs numbers that the file's types have.
+  void round_inputs();
+  /// Computes the evaluator's outputs, and operators of plug-ins twice.
+  Status evaluate();
   Status compute_rounded();
+  void add_notes();
+  void clamp(const graph::Tensor &theirs, const graph::Tensor &own, graph::Tensor &out) const;
   Expected expected(size_t k, const graph::Tensor &wanted) const;
   Status ask_onnxruntime(std::vector<graph::Tensor> &wanted);
+  /// Compares the evaluator with ONNX Runtime.
+  void compare_evaluator(const std::vector<graph::Tensor> &wanted);
   Status run_onnxruntime(const std::string &program, std::string &version, std::vector<graph::Tensor> &wanted);
 
   const Verified &what_;
@@ -34,7 +43,10 @@ class ComparedNetwork {
   compiler::Options options_;
   Verification &result_;
   compiler::Reference reference_;
-  std::string used_;  ///< the reference of the last comparison
+  bool rounds_as_file_ = false;     ///< the reference rounds to the 16-bit types of the file
+  std::string used_;                ///< the reference of the last comparison
+  Status plugins_;                  ///< an error names an operator that keeps state
+  std::vector<int64_t> saturated_;  ///< elements of each output that the graph's type cannot hold
   std::vector<graph::Tensor> inputs_, exact_;
   std::vector<std::vector<graph::Tensor>> rounded_;
 };

@@ -6,11 +6,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <regex>
+#include <sstream>
 
+#include "common/command_line.h"
+#include "compiler/import/external_files.h"
 #include "tools/npuc/verify_runtime.h"
 
 namespace npu::npuc {
@@ -39,13 +44,54 @@ class Folder {
   std::string path_;
 };
 
+/// Text without the sequences that control terminals.
+std::string plain(const std::string &text) {
+  static const std::regex sequence("\x1b\\[[0-9;?]*[A-Za-z]");
+  std::string out;
+  std::istringstream lines(std::regex_replace(text, sequence, ""));
+  for (std::string line; std::getline(lines, line);) out += (out.empty() ? "" : "\n") + printable(line);
+  return out;
+}
+
 /// The last lines of a file of messages.
 std::string tail(const std::string &path) {
   constexpr size_t kMost = 600;
   std::ifstream file(path);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.size() <= kMost ? text : "..." + text.substr(text.size() - kMost);
+  return plain(text.size() <= kMost ? text : "..." + text.substr(text.size() - kMost));
+}
+
+/// A file under another name; a copy where that cannot be.
+bool link_or_copy(const fs::path &from, const fs::path &to) {
+  std::error_code failed;
+  fs::create_directories(to.parent_path(), failed);
+  fs::create_hard_link(from, to, failed);
+  return !failed || fs::copy_file(from, to, failed);
+}
+
+/// A path of the model from which ONNX Runtime finds external data. It takes no data behind links that lead out of the
+/// model's folder: then model and data are put together in `folder`.
+Status plain_model(const std::string &model, const std::string &folder, std::string &out) {
+  std::map<std::string, std::string> files;
+  NPU_TRY(graph::external_files(model, files));
+  std::error_code failed;
+  const fs::path real = fs::canonical(model, failed);
+  if (failed) return Status::error(model + ": " + failed.message());
+  out = real.string();
+  if (std::ranges::all_of(files, [&](const auto &file) {
+        return (real.parent_path() / file.first).lexically_normal() == fs::path(file.second);
+      }))
+    return {};
+  out = folder + "/model.onnx";
+  bool ok = link_or_copy(real, out);
+  for (const auto &[location, path] : files) {
+    const fs::path to = (fs::path(folder) / location).lexically_normal();
+    if (fs::path(location).is_absolute() || *to.lexically_relative(folder).begin() == "..")
+      return Status::error("external data: '" + printable(location) + "' is no path below the model's folder");
+    ok = ok && link_or_copy(path, to);
+  }
+  return ok ? Status() : Status::error("cannot copy model and external data to " + folder);
 }
 
 /// Runs a program to its end; standard output and standard error go to `log`.
@@ -89,7 +135,9 @@ Status run_onnxruntime(const std::string &program, const std::string &model, con
   std::ofstream names(folder / "names");
   for (const std::string &name : wanted) names << name << '\n';
   names.close();
-  NPU_TRY(run_program({program, model, folder / "inputs", folder / "names", folder / "outputs", folder / "version"},
+  std::string path;
+  NPU_TRY(plain_model(model, folder / "model", path));
+  NPU_TRY(run_program({program, path, folder / "inputs", folder / "names", folder / "outputs", folder / "version"},
                       folder / "log"));
   NPU_TRY(read_tensors(folder / "outputs", outputs));
   std::ifstream(folder / "version") >> version;

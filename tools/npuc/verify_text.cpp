@@ -47,6 +47,7 @@ std::string part_line(const std::string &output, const PartResult &p) {
 std::string reason(const OutputResult &o, const PartResult &p) {
   std::string out = "'" + o.name + "'" + (p.name.empty() ? "" : ", part '" + p.name + "'") +
                     (p.where.empty() ? "" : ", " + p.where) + ": " + p.reason;
+  if (p.at < 0) return out;  // no number to compare
   return out + print("; element %" PRId64, p.at) + " (index " + index_text(p.at, o.kind.shape) +
          "): " + print("got %.9g, expected %.9g", p.got, p.wanted);
 }

@@ -52,6 +52,43 @@ with open(sys.argv[5], "w") as out:
 """
 
 
+# The same of y = 3 x, with all tensors of float16.
+HALF_STAND_IN = """#!/usr/bin/python3
+import struct, sys
+import numpy as np
+KIND, CAST = %r, %r
+data = open(sys.argv[2], "rb").read()
+size, kind, rank = struct.unpack_from("<3I", data)
+dims = struct.unpack_from("<%%dq" %% rank, data, 12 + size)
+x = np.frombuffer(data, np.float32, int(np.prod(dims)), 12 + size + 8 * rank)
+half = x.astype(np.float16)
+assert CAST or (half == x).all(), "inputs that the file's type has"
+y = half * np.float16(1 / 3) * np.float16(3 if KIND == "right" else 3.1)
+with open(sys.argv[4], "wb") as out:
+    out.write(struct.pack("<3I", 1, 10, rank) + b"y" + struct.pack("<%%dq" %% rank, *dims) + y.tobytes())
+with open(sys.argv[5], "w") as out:
+    out.write("9.9.9")
+"""
+
+# A line of examples/plugin/signal_operators.c, and one with which the operator keeps state.
+STATELESS = "*on++ = state;"
+STATEFUL = "static unsigned calls; *on++ = calls++ % 3 == 0;"
+
+
+def half_network(cast):
+    """y = x / 3 * 3 in float16; `cast`: inputs and outputs are float32."""
+    g = Graph("half", 13)
+    kind = np.float32 if cast else np.float16
+    x = g.input("x", [2, 40], kind)
+    x = g.node("Cast", [x], to=10) if cast else x
+    third = g.node("Mul", [x, g.const(np.array(1 / 3, np.float16))])
+    y = g.node("Mul", [third, g.const(np.array(3, np.float16))], "y" if not cast else None)
+    if cast:
+        g.node("Cast", [y], "y", to=1)
+    g.output("y", [2, 40], kind)
+    return g.serialize()
+
+
 def double(opset=13):
     g = Graph("double", opset)
     g.output(g.node("Add", [g.input("x", [2, 8])] * 2, "y"), [2, 8])
@@ -215,6 +252,13 @@ class Verify(unittest.TestCase):
         np.savez(self.path("all.npz"), x=x)
         for given in (self.path("x.npy"), "x=" + self.path("x.npy"), self.path("all.npz")):
             self.assertIn("x [2, 8]: given", self.verified(model, "--verify-input", given))
+        for name, order in (("big.npy", x.astype(">f4")), ("fortran.npy", np.asfortranarray(x))):
+            np.save(self.path(name), order)
+            self.assertIn("x [2, 8]: given", self.verified(model, "--verify-input", self.path(name)))
+        np.savez(self.path("other.npz"), y=x, z=x)
+        code, _, err = self.npuc(model, "--verify", "--verify-input", self.path("other.npz"))
+        self.assertEqual(code, FAILED)
+        self.assertIn("the network has no input 'y', 'z', its inputs are 'x'", err)
         np.save(self.path("short.npy"), x[:, :3])
         for given, message in (("y=" + self.path("x.npy"), "the network has no input 'y'"),
                                (self.path("short.npy"), "input 'x' has [2, 8]"),
@@ -243,7 +287,7 @@ class Verify(unittest.TestCase):
         def minus(names, of=None):
             g = Graph(of or "minus")
             a, b = (g.input(name, [2, 3]) for name in names)
-            g.output(g.node("Sub", [a, b] if names[0] == "a" else [b, a], outputs=["y"]))
+            g.output(g.node("Sub", [a, b] if names[0] == "a" else [b, a], "y"))
             return self.write("".join(names) + ".onnx", g.serialize())
 
         model, other, third = minus("ab"), minus("ba"), minus("ac")
@@ -306,7 +350,18 @@ class Verify(unittest.TestCase):
         on = g.node("Hysteresis", [g.node("Tanh", [g.input("x", [4, 64])])], domain="com.example", low=-0.5, high=0.5)
         g.output(g.node("Cast", [on], to=1), [4, 64])
         model = self.write("own.onnx", g.serialize())
-        self.verified(model, "--plugin", library)
+        self.assertIn("operators of plug-ins (com.example.Hysteresis) are computed by the plug-in in the reference as "
+                      "well: their results are not checked", self.verified(model, "--plugin", library))
+        with open(os.path.join(TOP, "examples", "plugin", "signal_operators.c"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn(STATELESS, text)
+        source = self.write("state.c", text.replace(STATELESS, STATEFUL).encode())
+        subprocess.run(["cc", "-shared", "-fPIC", "-I", os.path.join(TOP, "runtime", "include"), "-o",
+                        self.path("state.so"), source], check=True)
+        code, _, err = self.npuc(model, "--verify", "--plugin", self.path("state.so"))
+        self.assertEqual(code, FAILED)
+        self.assertIn("operator com.example.Hysteresis of a plug-in ('Hysteresis_1') gives other results when it is "
+                      "called again with the same inputs", err)
         self.assertEqual(self.npuc(model, "--verify", "-q")[0], FAILED)
 
     def test_indices_and_numbers_that_mean_something(self):
@@ -320,7 +375,45 @@ class Verify(unittest.TestCase):
         out = self.verified(model, "--verify-range", "x=-2,-1", status=UNCLEAR)
         self.assertIn("no element is a finite number", out)
         self.assertIn("--verify-range", out)
+        self.assertNotIn("expected 0", out)
         self.verified(model, "--verify-range", "x=1,2")
+        code, _, err = self.npuc(model, "--verify", "--verify-range", "x=-1e39,1e39")
+        self.assertEqual(code, FAILED)
+        self.assertIn("input 'x' is float32, whose numbers are from -3.40282347e+38 to 3.40282347e+38", err)
+
+    def test_elements_that_saturate_are_counted(self):
+        g = Graph("large")
+        g.output(g.node("Mul", [g.input("x", [4], np.int64), g.const(np.array(3000000000, np.int64))], "y"), [4],
+                 np.int64)
+        np.save(self.path("x.npy"), np.array([0, 1, -1, 0], np.int32))
+        out = self.verified(self.write("large.onnx", g.serialize()), "--verify-input", self.path("x.npy"))
+        self.assertIn("2 elements of output 'y' exceed int32: the chip saturates them", out)
+
+    def test_parts_without_names_have_indices(self):
+        steps = Graph("step", prefix="s")
+        steps.input("k", [], np.int64), steps.input("on", [], np.bool_), steps.input("a", [2])
+        steps.output(steps.node("Identity", ["on"], "go"), [], np.bool_)
+        steps.output(steps.node("Add", ["a", "a"], "next"), [2])
+        steps.output(steps.node("Tanh", ["next"], "seen"), [2])
+        g = Graph("loop")
+        last, seen = g.node("Loop", [g.const(np.array(3, np.int64)), "", g.input("x", [2])], ["last", "scan"],
+                            body=steps)
+        g.output(last, [2])
+        g.output(seen, [3, 2])
+        out = self.verified(self.write("loop.onnx", g.serialize()))
+        for k in range(3):
+            self.assertIn("[%d:%d] of axis 0" % (k, k + 1), out)
+
+    def test_arrays_of_any_shape_of_a_dynamic_launch(self):
+        model = self.write("text.onnx", text_network())
+        np.save(self.path("ids.npy"), np.arange(6).reshape(1, 6))
+        out = self.verified(model, "--dynamic", "--shape", "ids=2,20", "--verify-input", self.path("ids.npy"))
+        self.assertIn("ids [1, 6]: given", out)
+        np.save(self.path("ids.npy"), np.zeros((3, 6), np.int64))
+        code, _, err = self.npuc(model, "--verify", "--dynamic", "--shape", "ids=2,20", "--verify-input",
+                                 self.path("ids.npy"))
+        self.assertEqual(code, FAILED)
+        self.assertIn("the array for input 'ids' has the shape [3, 6], and dimension 0 may be 1 to 2", err)
 
     def stand_in(self, kind):
         path = self.write(kind, (STAND_IN % kind).encode())
@@ -330,6 +423,20 @@ class Verify(unittest.TestCase):
     def test_onnx_runtime_agrees(self):
         out = self.verified(self.write("double.onnx", double()), NPUC_ONNXRUNTIME=self.stand_in("right"))
         self.assertIn("reference ONNX Runtime 9.9.9\n", out)
+
+    def test_onnx_runtime_rounds_to_the_16_bit_types_of_the_file(self):
+        for cast in (False, True):
+            model = self.write("half%d.onnx" % cast, half_network(cast))
+            for kind, status in (("right", RIGHT), ("other", WRONG)):
+                program = self.write("half-" + kind, (HALF_STAND_IN % (kind, cast)).encode())
+                os.chmod(program, stat.S_IRWXU)
+                options = ("--output-type", "float16") if not cast else ()
+                for more in ((), options):
+                    with self.subTest(cast=cast, kind=kind, options=more):
+                        out = self.verified(model, *more, status=status, NPUC_ONNXRUNTIME=program)
+                        self.assertIn("reference ONNX Runtime 9.9.9\n", out)
+            out = self.verified(model)  # the evaluator does not round to them
+            self.assertLess(float(re.search(r"(?m)^y float32 .* (\S+) +\S+ +right$", out).group(1)), 1e-5)
 
     def test_onnx_runtime_reads_the_file_differently(self):
         out = self.verified(self.write("double.onnx", double()), "--verify-first", status=WRONG,

@@ -134,7 +134,29 @@ TEST(Arrays, HaveTheShapeAndOrderThatTheirHeaderSays) {
   for (const char *shape : {"(18446744073709551617,)", "(-5,)", "(2, x)", "(2,, 3)", "(2 3)", "5"})
     EXPECT_EQ(read(shape, 6), "its header does not have a shape such as (2, 3)") << shape;
   EXPECT_EQ(read("(2,)", 2, ""), "its header does not say whether it is in Fortran order");
-  EXPECT_EQ(read("(2,)", 2, "'fortran_order': True, "), "it is in Fortran order, C order is expected");
+  EXPECT_EQ(read("(2, 3)", 6, "'fortran_order': True, "), "[2, 3]");
+}
+
+TEST(Arrays, OfAnyOrderOfBytesAndElements) {
+  const auto read = [](const std::string &descr, const char *fortran, const std::string &bytes) {
+    const std::string head = "{'descr': '" + descr + "', 'fortran_order': " + fortran + ", 'shape': (2, 3), }\n";
+    graph::TensorPtr tensor;
+    const Status status = arrays::parse_npy(
+        std::string("\x93NUMPY\1\0", 8) + static_cast<char>(head.size()) + std::string(1, '\0') + head + bytes, tensor);
+    if (!status.ok()) return status.message();
+    std::string out;
+    for (int64_t i = 0; i < tensor->count(); ++i)
+      out += std::to_string(tensor->dtype == Dtype::I16 ? tensor->as<int16_t>()[i] : tensor->as<uint8_t>()[i]) + " ";
+    return out;
+  };
+  const std::string bytes("\0\1\0\2\0\3\0\4\0\5\0\6", 12);
+  EXPECT_EQ(read(">i2", "False", bytes), "1 2 3 4 5 6 ");
+  EXPECT_EQ(read(">i2", "True", bytes), "1 3 5 2 4 6 ");
+  EXPECT_EQ(read("<i2", "True", bytes), "256 768 1280 512 1024 1536 ");
+  EXPECT_EQ(read("|u1", "True", "\1\2\3\4\5\6"), "1 3 5 2 4 6 ");
+  EXPECT_EQ(read("<c8", "False", bytes),
+            "its element type is neither floating point of 16 to 64 bits nor an integer nor bool: convert it with "
+            "astype()");
 }
 
 TEST(Arrays, OfIntegersThatTheInputCannotHold) {

@@ -56,12 +56,19 @@ std::vector<std::string> read_lines(const char *path) {
   return out;
 }
 
+/// Messages without the colours of terminals.
+void ORT_API_CALL log_plainly(void *, OrtLoggingLevel, const char *, const char *, const char *where,
+                              const char *message) {
+  std::fprintf(stderr, "%s: %s\n", where, message);
+}
+
 /// ONNX Runtime numbers types as ONNX does.
 ONNXTensorElementDataType ort_type(Dtype type) { return static_cast<ONNXTensorElementDataType>(type); }
 
 class Session {
  public:
-  Session(const std::string &model, const std::vector<std::string> &names) : env_(ORT_LOGGING_LEVEL_ERROR, "npuc") {
+  Session(const std::string &model, const std::vector<std::string> &names)
+      : env_(ORT_LOGGING_LEVEL_ERROR, "npuc", log_plainly, nullptr) {
     Ort::SessionOptions options;
     options.SetGraphOptimizationLevel(ORT_ENABLE_BASIC);
     // The file itself, so that data beside it are found; a copy only where more outputs are wanted.
