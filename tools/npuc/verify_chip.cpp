@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <string_view>
 
 #include "runtime/cpu/element.h"
 #include "runtime/cpu/plugin.h"
@@ -15,7 +16,13 @@ namespace {
 using graph::Dtype;
 using graph::Tensor;
 
-Status failed(const Runtime &r) { return Status::error(r.bmrt_last_error()); }
+/// The runtime's message, without its word for a file that it got as bytes.
+Status failed(const Runtime &r) {
+  constexpr std::string_view kBytes = "(memory): ";
+  std::string text = r.bmrt_last_error();
+  if (const size_t at = text.find(kBytes); at != text.npos) text.erase(at, kBytes.size());
+  return Status::error(text);
+}
 
 uint64_t count_of(const bm_shape_t &shape) {
   uint64_t count = 1;

@@ -304,6 +304,10 @@ class Verify(unittest.TestCase):
         code, _, err = self.npuc(model, "--verify", "-q", "--verify-bmodel", self.write("empty.bmodel", b""))
         self.assertEqual(code, FAILED, "not the file that was just compiled")
         self.assertIn("--verify-bmodel", err)
+        code, _, err = self.npuc(model, "--verify", "-q", "--verify-bmodel", model)
+        self.assertEqual(code, FAILED)
+        self.assertIn("--verify-bmodel %s: " % model, err)
+        self.assertNotIn("(memory)", err)
 
     def test_smaller_launches_of_a_dynamic_batch(self):
         g = Graph("batch")
