@@ -567,7 +567,7 @@ static void shapes_that_are_refused_are_compiled_once(void **state) {
   (void)state;
   write_all(own[1].value, "#\n", 2);
   must(ort->AddSessionConfigEntry(options, "session.disable_cpu_ep_fallback", "1"));
-  session = open_session(network("pairs"), options);
+  session = open_session(network("single"), options);
   for (int i = 0; i < 2; i++) {
     assert_has(failure(try_run(session, 1, 3, &r)), "Reshape");
     free_results(&r);

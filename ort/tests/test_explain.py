@@ -34,7 +34,7 @@ class Explain(unittest.TestCase):
 
     def test_what_the_chip_has_no_commands_for(self):
         lines = self.network("wide")
-        self.assertEqual(lines[0], "CPU: Add 'Add_0': the chip has no commands for it")
+        self.assertEqual(lines[0], "CPU: Add 'Add_0': the chip has no commands for it with 'a', which is int64")
         self.assertRegex(lines[1], "^CPU: MatMul 'MatMul_1': it is less work than it takes to go from the CPU to the")
         self.assertEqual(lines[-2:], ["3 nodes: 1 on the NPU, 2 on the CPU in the .bmodel, 0 not compiled",
                                       "2 more that npuc adds: 0 on the NPU, 2 on the CPU"])

@@ -461,6 +461,7 @@ int run_main(int argc, char **argv) {
   npu::compiler::Refusal refusal;
   npu::npuc::Verdict verdict = npu::npuc::Verdict::Right;
   const Status status = run(args, options, refusal, verdict);
+  options = {};  // with the bar of its progress, which ends its line
   if (status.ok()) return exit_status(verdict);
   if (refusal.message.empty() || refusal.message != status.message()) return fail(status.message());
   fail(refusal.text());

@@ -167,7 +167,7 @@ class Common(Case):
         for shape, wrong in (("1,1,N,8", "dimension 2, 'N',"), ("1x1xN", "dimension 2, 'N',"), ("", "dimension 0, '',"),
                              ("1,0", "dimension 1, '0',"), ("1;2", "dimension 0, '1;2',")):
             code, _, err = run("npuc", DIGITS, "-q", "-o", "y", "--shape", "image=" + shape, cwd=self.folder)
-            self.assertEqual(code, 1, shape)
+            self.assertEqual(code, 2, shape)
             self.assertIn(f"--shape image={shape}: {wrong} is not a positive number; NAME=D0,D1,... or NAME=D0xD1x...",
                           err)
 

@@ -275,7 +275,7 @@ class Files(WithDigits):
 
     def test_values_are_not_dynamic(self):
         self.refuses("--input with --dynamic: the runtime compiles other shapes from the ONNX file", self.MODEL, "-o",
-                     self.path("out.bmodel"), "--input", "image=1", "--dynamic")
+                     self.path("out.bmodel"), "--input", "image=1", "--dynamic", status=2)
 
     def test_no_two_outputs_are_one_file(self):
         out, model = self.path("out.bmodel"), self.path("digits.onnx")
@@ -296,7 +296,7 @@ class Files(WithDigits):
                      self.path("labels"), "--save-table", self.path("labels"))
         self.refuses("--output and the model " + same, model, "-o", model)
         self.refuses("--output and --dump-asm " + same, model, "-o", self.path("a.1"), "--dump-asm", self.path("a"),
-                     "--stage", "image=1,1,8,8", "--stage", "image=1,1,8,8")
+                     "--stage", "image=1,1,8,8", "--stage", "image=2,1,8,8")
         with open(self.MODEL, "rb") as file:
             self.assertEqual(self.read("digits.onnx"), file.read())
         self.assertFalse(os.path.exists(out))

@@ -671,8 +671,8 @@ class Explains(Case):
         x, n = g.input("x", [2, 4]), g.input("n", [4], np.int32)
         g.output(g.node("Relu", [x]))
         g.output(g.node("Concat", [n, n], axis=0))
-        self.assertEqual(self.explained(g.serialize())[0], "CPU: Concat 'Concat_1': the chip has no commands for "
-                         "it with 'n', which is int32")
+        self.assertIn("CPU: Concat 'Concat_1': the chip has no commands for it with 'n', which is int32",
+                      self.explained(g.serialize()))
 
     def test_a_gather_by_indices_of_an_input_has_its_own_reason(self):
         g = Graph("net")

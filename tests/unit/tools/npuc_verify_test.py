@@ -332,7 +332,8 @@ class Verify(unittest.TestCase):
         np.save(values, np.zeros((2, 8), np.float32))
         before = open(values, "rb").read()
         for options in (("--verify", "--verify-input", "x=" + values), ("--input", "x=" + values),
-                        ("--plugin", values), ("--calibrate", values), ("--calibration-table", values)):
+                        ("--plugin", values), ("--quantize", "int8", "--calibrate", values),
+                        ("--quantize", "int8", "--calibration-table", values)):
             code, _, err = self.npuc(model, "-q", "-o", values, *options)
             self.assertEqual(code, FAILED, (options, err))
             self.assertEqual(open(values, "rb").read(), before)
