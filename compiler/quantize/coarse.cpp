@@ -168,6 +168,7 @@ class Finder {
     if (found == seen_.histograms.end() || !can_be_real(v)) return "";
     if (found->second.infinities()) return "it has numbers that are infinite";
     std::string out = mask_in(v, found->second);
+    if (out.empty() && may_be_masked(v)) out = "a mask that was 0 in all samples may make its numbers any size";
     const int i = made_by_[at(v)];
     if (std::set<ValueId> seen;
         out.empty() && i >= 0 && g_.nodes[static_cast<size_t>(i)].op == Op::Concat && keeps_apart(v, seen))
@@ -238,6 +239,48 @@ class Finder {
         return "half of the steps or more would go to masked numbers, from " + range_text(*range);
     }
     return "";
+  }
+
+  /// True if a value belongs to a mask that was 0 in all samples, or to what such a mask was added to: where it is not
+  /// 0, an exponential function, a maximum or a comparison has to see that.
+  bool may_be_masked(ValueId v) const {
+    std::set<ValueId> seen, looked_at;
+    if (is_silent(v)) return leads_to_masked(v, seen);
+    return is_masked_later(v, seen) && reader_of(v, {true, true}, looked_at) != Reader::Number;
+  }
+
+  bool is_silent(ValueId v) const {
+    const Range *range = g_.is_constant(v) ? nullptr : find(seen_.ranges, v);
+    return range && range->low == 0 && range->high == 0;
+  }
+
+  static bool is_sum(const Node &n) {
+    const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
+    return binary && (binary->kind == BinaryKind::Add || binary->kind == BinaryKind::Sub);
+  }
+
+  /// True if a mask that was 0 in all samples goes into a sum, by itself or multiplied, whose size does not count.
+  bool leads_to_masked(ValueId v, std::set<ValueId> &seen) const {
+    if (!seen.insert(v).second) return false;
+    return std::ranges::any_of(readers_[at(v)], [&](size_t r) {
+      const Node &n = g_.nodes[r];
+      if (n.op != Op::Binary && n.op != Op::Unary && !graph::moves(n) && !scales_channels(g_, n)) return false;
+      if (is_silent(n.output)) return leads_to_masked(n.output, seen);
+      std::set<ValueId> looked_at;
+      return is_sum(n) && reader_of(n.output, {true, true}, looked_at) != Reader::Number;
+    });
+  }
+
+  /// True for a sum with a mask that was 0 in all samples, and for what is computed from it element by element.
+  bool is_masked_later(ValueId v, std::set<ValueId> &seen) const {
+    if (made_by_[at(v)] < 0 || !seen.insert(v).second) return false;
+    const Node &n = g_.nodes[static_cast<size_t>(made_by_[at(v)])];
+    if (is_sum(n) && std::ranges::any_of(n.inputs, [this](ValueId x) { return is_silent(x); })) return true;
+    if (n.op != Op::Binary && n.op != Op::Unary && n.op != Op::Where && !graph::moves(n) && !scales_channels(g_, n))
+      return false;
+    return std::ranges::any_of(n.inputs, [&](ValueId x) {
+      return x != kNoValue && g_[x].dtype == graph::Dtype::F32 && !g_.is_constant(x) && is_masked_later(x, seen);
+    });
   }
 
   /// The strictest kind of all that reads masked numbers of a value. `seen`: values that have been looked at.
