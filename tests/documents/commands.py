@@ -30,6 +30,7 @@ DOCUMENTS = ["README.md", *GUIDES, *REFERENCES, "docs/explanation/caches.md", "d
 NOT_RUN = {
     r"make demo\b": "a step of the check of its own",
     r"make (programs|build|qemu|kernel-stock|module)(?!-)\b": "the check begins with it",
+    r"make build-arm64\b": "the step documents-arm64 begins with it",
     r"make module-gdb\b|tools/npu-vm --gdb\b": "tests/env/gdb_session.py runs the session",
     r"make (test|quick|bench|install)\b": "other steps of the check run the same",
     r"tests/fuzz/": "the nightly check fuzzes",
