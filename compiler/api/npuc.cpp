@@ -52,6 +52,7 @@ constexpr Pass kPasses[] = {
     // Before the passes that change weights and biases in float32.
     {"fuse_quantized", plain<graph::fuse_quantized>},
     {"io_types", [](graph::Graph &g, const Options &options) { return graph::set_io_types(g, options.io_types); }},
+    {"merge_equal", plain<graph::merge_equal>},
     {"merge_pad", plain<graph::merge_pad>},
     {"fold_affine", plain<graph::fold_affine>},
     {"join_affine", plain<graph::join_affine>},
@@ -75,6 +76,7 @@ constexpr Pass kUseHalf{"use_half", [](graph::Graph &g, const Options &options) 
 /// What comes before a float32 network becomes one of integers.
 constexpr Pass kFloatPasses[] = {
     {"remove_dead", plain<graph::remove_dead>},
+    {"merge_equal", plain<graph::merge_equal>},
     {"merge_pad", plain<graph::merge_pad>},
     {"fold_affine", plain<graph::fold_affine>},
     {"join_affine", plain<graph::join_affine>},

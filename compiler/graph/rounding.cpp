@@ -176,7 +176,7 @@ class Errors {
     double same = (function ? kFunctionDifference : 0) + sums * size_of_sums(n, operands, t);
     if (rounding_.type == Dtype::I8) {
       same += rounding_.unit() * range_of(t.as<float>(), t.count(), 1);
-      add(t, kUlp, same);
+      add(t, kUlp, same, n.op == Op::Binary);
     } else {
       add(t, relative, same);
     }
@@ -190,10 +190,11 @@ class Errors {
     return std::max(size_of(t), root * size_of(*operands[0]) * size_of(*operands[1]));
   }
 
-  void add(Tensor &t, double relative, double same) {
+  /// `keep_zeros`: integers have 0, and 1 - mask is 0 for what counts: a factor of -1e9 follows.
+  void add(Tensor &t, double relative, double same, bool keep_zeros = false) {
     float *const x = t.as<float>();
     for (int64_t i = 0; i < t.count(); ++i)
-      if (std::isfinite(x[i])) {
+      if (std::isfinite(x[i]) && !(keep_zeros && x[i] == 0)) {
         const double moved = x[i] + random_.error() * (relative * std::fabs(double{x[i]}) + same);
         x[i] = static_cast<float>(std::clamp<double>(moved, -kLargest, kLargest));  // no mask becomes infinite
       }

@@ -263,7 +263,7 @@ class ValueFinder {
 
   void find_single() {
     single_ = read_by([this](const Node &n) { return decides(n) || has_long_rows(n); });
-    keep_exponentials();
+    keep_large_numbers();
     for (ValueId v : g_.outputs) single_[at(v)] = true;
     for (size_t v = 0; v < single_.size(); ++v) {
       if (angles_[v] || g_.values[v].single) single_[v] = true;
@@ -281,24 +281,102 @@ class ValueFinder {
     }
   }
 
-  /// Exponentials reach 65504 at 11.1. Quotients and logarithms of their sums are numbers of float16 again. The
-  /// exponential of a difference to a maximum is at most 1.
-  void keep_exponentials() {
+  /// Results that float16 might not hold although what is computed from them are numbers of float16 again, and what is
+  /// computed from these alone: exponentials reach 65504 at 11.1, a product of two numbers at 256.
+  void keep_large_numbers() {
     if (half_ != Dtype::F16) return;
+    find_small();
     Flags large = none();
     for (const Node &n : g_.nodes) {
-      const auto *unary = std::get_if<UnaryAttrs>(&n.attrs);
-      const bool starts =
-          unary && unary->act.kind == ActKind::Exp && !(maker(n.inputs[0]) && subtracts_maximum(*maker(n.inputs[0])));
+      const bool starts = may_grow(n);
       if (!starts && !(combines(n) && any_of(n, large))) continue;
-      const auto belongs = [&](ValueId v) { return !is_variable(v) || large[at(v)] || foreign_[at(v)]; };
-      if (starts || std::ranges::all_of(n.inputs, belongs)) large[at(n.output)] = single_[at(n.output)] = true;
+      const auto belongs = [&](ValueId v) {
+        return !is_variable(v) || large[at(v)] || foreign_[at(v)] || small_[at(v)] || !product_of_rows(v).empty();
+      };
+      if (!starts && !std::ranges::all_of(n.inputs, belongs)) continue;
+      large[at(n.output)] = single_[at(n.output)] = true;
+      for (ValueId v : n.inputs)  // a sum with, or a quotient of, what may be as large
+        if (is_variable(v))
+          for (ValueId each : product_of_rows(v)) single_[at(each)] = true;
     }
   }
   bool combines(const Node &n) const {
     if (is_bounded(n, half_)) return false;
     if (const auto *a = std::get_if<BinaryAttrs>(&n.attrs)) return a->kind != BinaryKind::Div && on_chip(n);
     return moves(n) || n.op == Op::Where || n.op == Op::Pool || scales_channels(n);
+  }
+
+  /// Bounded numbers, normalized ones, and what is computed from these alone without a large factor.
+  void find_small() {
+    small_ = none();
+    for (const Node &n : g_.nodes) {
+      const auto *softmax = std::get_if<SoftmaxAttrs>(&n.attrs);
+      const bool passes = passes_on(n) || n.op == Op::Pool;
+      const bool grows = (n.op == Op::Unary && may_leave_range(g_, n)) || (n.op == Op::Binary && enlarges(n));
+      small_[at(n.output)] = is_bounded(n, half_) || (softmax && !softmax->log) || normalizes(n) ||
+                             (passes && !grows && all_of(n, small_));
+    }
+  }
+  /// Quotients and powers of small numbers may be large.
+  bool enlarges(const Node &n) const {
+    const BinaryKind kind = std::get<BinaryAttrs>(n.attrs).kind;
+    return kind == BinaryKind::Pow || (kind == BinaryKind::Div && !g_.is_constant(n.inputs[1])) ||
+           has_extreme_operand(g_, n, half_);
+  }
+
+  /// Whether a node starts such numbers. What only a convolution or a product reads becomes float16 in any case.
+  bool may_grow(const Node &n) const {
+    if (is_bounded(n, half_)) return false;
+    const auto is_other = [this](const Node &r) {
+      return (r.op != Op::Conv && r.op != Op::MatMul) || scales_channels(r);
+    };
+    const auto *unary = std::get_if<UnaryAttrs>(&n.attrs);
+    if (unary && unary->act.kind == ActKind::Exp)
+      return !(maker(n.inputs[0]) && subtracts_maximum(*maker(n.inputs[0])));
+    const bool is_output = std::ranges::find(g_.outputs, n.output) != g_.outputs.end();
+    if (!is_output && !any_reader(n.output, is_other)) return false;
+    if (unary) return unary->act.kind == ActKind::Reciprocal;
+    if (n.op == Op::MatMul) return sums_rows(n);
+    const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
+    if (!binary || !is_variable(n.inputs[0]) || !is_variable(n.inputs[1]) || normalizes(n)) return false;
+    const bool small_first = small_[at(n.inputs[0])], small_second = small_[at(n.inputs[1])];
+    switch (binary->kind) {
+      case BinaryKind::Mul:
+        return !small_first && !small_second;
+      case BinaryKind::Div:
+        return true;
+      case BinaryKind::Add:
+      case BinaryKind::Sub:  // from one end of a range to the other: twice as large
+        return is_extremum(n.inputs[0]) || is_extremum(n.inputs[1]);
+      default:
+        return false;
+    }
+  }
+  /// A maximum or minimum over rows, behind moves and functions.
+  bool is_extremum(ValueId v) const {
+    bool maximum = false;
+    origin(v, true, maximum);
+    return maximum;
+  }
+  /// A sum or an average that is spelled as a product with equal numbers.
+  bool sums_rows(const Node &n) const {
+    const TensorPtr &w = g_[n.inputs[1]].constant;
+    if (!w || w->dtype != Dtype::F32 || w->count() < 2) return false;
+    const float *c = w->as<float>();
+    return std::all_of(c, c + w->count(), [c](float x) { return x == *c; });
+  }
+  /// The values from a product of rows by rows, as in distances and similarities, to v, if only moves and constant
+  /// factors lie between.
+  std::vector<ValueId> product_of_rows(ValueId v) const {
+    std::vector<ValueId> way{v};
+    for (const Node *n = maker(v); n; n = maker(way.back())) {
+      const auto *binary = std::get_if<BinaryAttrs>(&n->attrs);
+      const bool scales = binary && (binary->kind == BinaryKind::Mul || binary->kind == BinaryKind::Div);
+      if (n->op == Op::MatMul && is_variable(n->inputs[0]) && is_variable(n->inputs[1])) return way;
+      if (!rearranges(*n) && !(scales && has_constant(*n))) break;
+      way.push_back(n->inputs[is_variable(n->inputs[0]) ? 0 : 1]);
+    }
+    return {};
   }
 
   /// Moves and functions keep the type of their operand: the operator in front of them stores float32. So does a cast
@@ -355,10 +433,11 @@ class ValueFinder {
 
   /// Multiplies rows by a statistic of theirs or divides by it: the result is at most the root of their length.
   bool normalizes(const Node &n) const {
-    return n.op == Op::Binary && std::ranges::any_of(n.inputs, [&](ValueId v) {
-             return is_variable(v) && statistic_[at(v)] &&
-                    element_count(g_[v].shape) < element_count(g_[n.output].shape);
-           });
+    const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
+    if (!binary || (binary->kind != BinaryKind::Mul && binary->kind != BinaryKind::Div)) return false;
+    return std::ranges::any_of(n.inputs, [&](ValueId v) {
+      return is_variable(v) && statistic_[at(v)] && element_count(g_[v].shape) < element_count(g_[n.output].shape);
+    });
   }
 
   /// Marks operands whose relative error the node, or a later one of the same operator, makes larger.
@@ -397,7 +476,7 @@ class ValueFinder {
   const std::vector<int> made_;
   std::vector<std::vector<size_t>> readers_;  // nodes that read a value
   Flags chip_;                                // one for each node
-  Flags foreign_, statistic_, large_, scores_, angles_, decided_, wide_, exact_, enlarged_, single_;
+  Flags foreign_, statistic_, large_, scores_, angles_, decided_, wide_, exact_, enlarged_, single_, small_;
 };
 
 }  // namespace

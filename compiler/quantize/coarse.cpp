@@ -168,7 +168,10 @@ class Finder {
     if (found == seen_.histograms.end() || !can_be_real(v)) return "";
     if (found->second.infinities()) return "it has numbers that are infinite";
     std::string out = mask_in(v, found->second);
-    if (out.empty() && may_be_masked(v)) out = "a mask that was 0 in all samples may make its numbers any size";
+    if (out.empty() && may_be_masked(v))
+      out =
+          "a mask that was 0 in all samples may make its numbers any size; what is behind it needs samples with masked "
+          "elements";
     const int i = made_by_[at(v)];
     if (std::set<ValueId> seen;
         out.empty() && i >= 0 && g_.nodes[static_cast<size_t>(i)].op == Op::Concat && keeps_apart(v, seen))

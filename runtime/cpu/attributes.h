@@ -59,6 +59,7 @@ inline constexpr int kFirstHostAct = 128;
 struct Activation {
   ActKind kind = ActKind::None;
   float a = 0, b = 0;  ///< 0 where the kind has none
+  bool operator==(const Activation &) const = default;
 };
 
 /// Functions of two numbers: the chip's, and from kFirstHostBinary on those that only the CPU has.
@@ -105,6 +106,7 @@ struct Window {
   std::array<int64_t, 2> kernel{1, 1}, stride{1, 1}, dilation{1, 1}, begin{0, 0}, end{0, 0};
   /// Dilated kernel extent.
   int64_t extent(int i) const { return (kernel[i] - 1) * dilation[i] + 1; }
+  bool operator==(const Window &) const = default;
 };
 
 struct ConvAttrs {
@@ -112,6 +114,7 @@ struct ConvAttrs {
   int64_t groups = 1;
   Activation act;
   ProductQuant quant;
+  bool operator==(const ConvAttrs &) const = default;
 };
 struct PoolAttrs {
   Window window;
@@ -121,10 +124,12 @@ struct PoolAttrs {
   std::array<int64_t, 2> counted_end{0, 0};
   Quant in, out;                ///< averages only
   Dtype out_type = Dtype::F32;  ///< of integers where `out` has a scale, else of floating point
+  bool operator==(const PoolAttrs &) const = default;
 };
 struct MatMulAttrs {
   Activation act;
   ProductQuant quant;
+  bool operator==(const MatMulAttrs &) const = default;
 };
 /// Without scales: in the type of the operands, which floating-point ones choose for themselves (all of them compute in
 /// float32). With one: in float32, from what the integers stand for.
@@ -133,15 +138,18 @@ struct BinaryAttrs {
   Activation act;
   Quant a, b, out;
   Dtype out_type = Dtype::F32;  ///< of integers where `out` has a scale, else of floating point
+  bool operator==(const BinaryAttrs &) const = default;
 };
 struct UnaryAttrs {
   Activation act;
+  bool operator==(const UnaryAttrs &) const = default;
 };
 struct SoftmaxAttrs {
   int axis = -1;
   bool log = false;
   Quant in, out;
   Dtype out_type = Dtype::F32;  ///< of integers where `out` has a scale, else of floating point
+  bool operator==(const SoftmaxAttrs &) const = default;
 };
 /// Whether an operand or the result has a scale.
 inline bool is_quantized(const BinaryAttrs &a) { return a.a.scale != 0 || a.b.scale != 0 || a.out.scale != 0; }
@@ -150,28 +158,35 @@ inline bool is_quantized(const SoftmaxAttrs &a) { return a.in.scale != 0 || a.ou
 
 struct TransposeAttrs {
   std::vector<int> perm;
+  bool operator==(const TransposeAttrs &) const = default;
 };
 struct ConcatAttrs {
   int axis = 0;
+  bool operator==(const ConcatAttrs &) const = default;
 };
 /// One start, step and number of elements for each dimension; a step may be negative.
 struct SliceAttrs {
   std::vector<int64_t> start, step, count;
+  bool operator==(const SliceAttrs &) const = default;
 };
 struct PadAttrs {
   std::vector<int64_t> begin, end;  ///< not negative
   double value = 0;                 ///< converted to the tensor's type
+  bool operator==(const PadAttrs &) const = default;
 };
 struct GatherAttrs {
   int axis = 0;
+  bool operator==(const GatherAttrs &) const = default;
 };
 struct CastAttrs {
   Dtype to = Dtype::F32;
   bool saturate = false;  ///< integers that the new type cannot hold; otherwise they wrap round
+  bool operator==(const CastAttrs &) const = default;
 };
 /// Reshape, Expand.
 struct ShapeAttrs {
   Shape shape;
+  bool operator==(const ShapeAttrs &) const = default;
 };
 struct ArgMaxAttrs {
   int axis = 0;
@@ -187,6 +202,7 @@ enum class ReduceKind : uint8_t { Sum = 0, Mean = 1, Max = 2, Min = 3, Prod = 4 
 struct ReduceAttrs {
   ReduceKind kind = ReduceKind::Sum;
   std::vector<int> axes;  ///< rising, without repetition; they stay, with length 1
+  bool operator==(const ReduceAttrs &) const = default;
 };
 struct CumSumAttrs {
   int axis = 0;

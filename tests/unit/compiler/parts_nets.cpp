@@ -55,6 +55,9 @@ class Attention {
       const std::vector<float> values = mask_of(kept, masked);
       std::copy(values.begin(), values.end(), inputs[1].as<float>());
     };
+    net_.no_mask = [kept](size_t, std::vector<Tensor> &inputs) {
+      std::fill_n(inputs[1].as<float>(), inputs[1].count(), kept);
+    };
     return m;
   }
 
@@ -264,7 +267,12 @@ std::string check_parts(const PartsNet &net, double least, quantize::Result *tol
   graph::join_affine(real);
   graph::expand_reduce(real);
   graph::Graph integer = real;
-  quantize::Options options = int8_options(3, net.change);
+  bool calibrates = true;
+  const auto change = [&](size_t sample, std::vector<Tensor> &inputs) {
+    const RandomSamples::Change &wanted = net.unseen && calibrates ? net.no_mask : net.change;
+    if (wanted) wanted(sample, inputs);
+  };
+  quantize::Options options = int8_options(3, change);
   options.threads = 1;
   if (net.bytes) options.outputs.insert(real.output_names.begin(), real.output_names.end());
   quantize::Result result;
@@ -272,6 +280,7 @@ std::string check_parts(const PartsNet &net, double least, quantize::Result *tol
   if (told) *told = result;
   if (!status.ok()) return status.message();
   graph::fuse_quantized(integer);
+  calibrates = false;
   std::vector<std::vector<std::vector<double>>> wanted(net.outputs.size()), got(net.outputs.size());
   for (size_t s = 0; s < options.samples->count(); ++s) {
     std::vector<Tensor> inputs, a, b;

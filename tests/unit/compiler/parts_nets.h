@@ -19,8 +19,10 @@ struct PartsNet {
   };
   OnnxBuilder b{14};
   std::vector<Output> outputs;
-  bool bytes = false;            ///< the outputs are to be integers
-  RandomSamples::Change change;  ///< makes masks of some inputs of the samples
+  bool bytes = false;             ///< the outputs are to be integers
+  RandomSamples::Change change;   ///< makes masks of some inputs of the samples
+  RandomSamples::Change no_mask;  ///< the same with nothing masked
+  bool unseen = false;            ///< the samples that calibrate have nothing masked
 };
 
 /// `below`: makes a choice in [0, n). Equal choices make equal networks.

@@ -217,6 +217,17 @@ TEST(Quantize, MasksTakeNoSteps) {
   }
 }
 
+/// Samples without padding have nothing that shows how far masked numbers are.
+TEST(Quantize, MasksThatNoSampleHas) {
+  for (const char *kind : {"input", "times", "where"})
+    for (const float far : {-1e4f, -1e9f}) {
+      PartsNet net = masked_attention(kind, far);
+      net.unseen = true;
+      quantize::Result told;
+      EXPECT_EQ(check_parts(net, 0.95, &told), "") << kind << " " << far;
+    }
+}
+
 /// Numbers of two magnitudes, which a function reads. The large ones are a mask only if the function's result spans
 /// less than a fourth of both. x is 0.5 to 1, so channels of `reader` are 0.005 to 0.01 and `large` / 2 to `large`.
 std::set<std::string> reals_in_front_of(const char *reader, float large) {

@@ -485,6 +485,124 @@ TEST(Reals, IntermediateResultsAboveTheRange) {
       einsum, {tensor({2, 4}, {256, 1024, 3}), tensor({4, 4}, {512, 96, 7}), tensor({4, 2}, {0x1p-10f, 0x1p-7f})}, 1));
 }
 
+/// Formulas of several operators of the file, from x and y of [4, 4]: float16 holds the result and not what it is
+/// computed from.
+struct Formula {
+  const char *name;
+  std::function<std::string(OnnxBuilder &, const std::string &x, const std::string &y)> make;
+  float x_factor = 1, y_factor = 1;  ///< multiply kSides
+  bool both_signs = false;           ///< every other number is negative
+  bool of_inputs_only = false;       ///< else the factor would be part of weights, in 16 bits
+};
+
+/// Numbers of both types, without 0.
+const std::vector<float> kSides{640, 320, 3, 250, 1, 16, 480, 0.5f, 600, 12, 7, 100, 400, 2, 512, 90};
+
+std::string total(OnnxBuilder &b, const std::string &x) { return b.op("ReduceSum", {x, b.ints({1})}); }
+std::string clipped(OnnxBuilder &b, const std::string &x, float low) { return b.op("Clip", {x, b.scalar(low)}); }
+std::string rows_by_rows(OnnxBuilder &b, const std::string &x, const std::string &y) {
+  return b.op("MatMul", {x, b.op("Transpose", {y})});
+}
+std::string length(OnnxBuilder &b, const std::string &x) { return b.op("Sqrt", {total(b, b.op("Mul", {x, x}))}); }
+
+std::vector<Formula> formulas() {
+  using Name = const std::string &;
+  return {
+      {"a quotient of areas",
+       [](OnnxBuilder &b, Name x, Name y) {
+         const std::string both = b.op("Mul", {b.op("Min", {x, y}), b.op("Max", {x, y})});
+         const std::string all = b.op("Sub", {b.op("Add", {both, b.op("Mul", {x, x})}), b.op("Mul", {y, x})});
+         return b.op("Div", {both, b.op("Add", {all, b.op("Mul", {y, y})})});
+       }},
+      {"the logarithm of a quotient",
+       [](OnnxBuilder &b, Name x, Name) {
+         return b.op("Log", {b.op("Div", {clipped(b, x, 1e-5f), clipped(b, b.op("Sub", {b.scalar(1), x}), 1e-5f)})});
+       },
+       0x1p-9f},
+      {"the root of an average of powers",
+       [](OnnxBuilder &b, Name x, Name) {
+         const std::string cubes = b.op("Pow", {clipped(b, x, 1e-6f), b.scalar(3)});
+         return b.op("Pow", {b.op("Mul", {total(b, cubes), b.scalar(0.25f)}), b.scalar(1.0f / 3)});
+       }},
+      {"cosines",
+       [](OnnxBuilder &b, Name x, Name y) {
+         return b.op("Div", {total(b, b.op("Mul", {x, y})), b.op("Mul", {length(b, x), length(b, y)})});
+       }},
+      {"cosines of all pairs",
+       [](OnnxBuilder &b, Name x, Name y) {
+         return b.op("Div", {rows_by_rows(b, x, y), rows_by_rows(b, length(b, x), length(b, y))});
+       }},
+      {"distances of all pairs",
+       [](OnnxBuilder &b, Name x, Name y) {
+         const std::string squares =
+             b.op("Add", {total(b, b.op("Mul", {x, x})), b.op("Transpose", {total(b, b.op("Mul", {y, y}))})});
+         return b.op("Sqrt", {b.op("Sub", {squares, b.op("Mul", {b.scalar(2), rows_by_rows(b, x, y)})})});
+       }},
+      {"a square of absolute values",
+       [](OnnxBuilder &b, Name x, Name y) {
+         const std::string a = b.op("Sub", {x, y});
+         return b.op("Sqrt", {b.op("Mul", {b.op("Abs", {a}), b.op("Abs", {a})})});
+       }},
+      {"a square with a factor",
+       [](OnnxBuilder &b, Name x, Name) {
+         return b.op("Sqrt", {b.op("Mul", {x, b.op("Mul", {x, b.scalar(0.5f)})})});
+       }},
+      {"a third power of small numbers",
+       [](OnnxBuilder &b, Name x, Name) {
+         return b.op("Div", {x, b.op("Sqrt", {b.op("Mul", {b.op("Mul", {x, x}), x})})});
+       },
+       0x1p-14f},
+      {"binomials",
+       [](OnnxBuilder &b, Name x, Name y) {
+         const std::string twice = b.op("Mul", {b.op("Mul", {x, y}), b.scalar(2)});
+         return b.op("Sqrt", {b.op("Sub", {b.op("Add", {b.op("Mul", {x, x}), b.op("Mul", {y, y})}), twice})});
+       }},
+      {"a range",
+       [](OnnxBuilder &b, Name x, Name) {
+         const std::string low = reduced(b, "ReduceMin", x), high = reduced(b, "ReduceMax", x);
+         return b.op("Div", {b.op("Sub", {x, low}), b.op("Sub", {high, low})});
+       },
+       64, 1, true},
+      {"an average by a product",
+       [](OnnxBuilder &b, Name x, Name) {
+         return b.op("Mul", {b.op("MatMul", {x, b.constant({4, 1}, {1, 1, 1, 1})}), b.scalar(0.25f)});
+       },
+       64},
+      {"a reciprocal and a factor",
+       [](OnnxBuilder &b, Name x, Name y) {
+         return b.op("Mul", {b.op("Reciprocal", {y}), x});
+       },
+       0x1p-20f, 0x1p-20f},
+      {"a fraction, with its product twice",
+       [](OnnxBuilder &b, Name x, Name) {
+         const std::string a = b.op("Mul", {x, b.scalar(3.3f)}), c = b.op("Mul", {x, b.scalar(3.3f)});
+         return b.op("Sub", {a, b.op("Floor", {c})});
+       },
+       1, 1, false, true},
+  };
+}
+
+TEST(Reals, FormulasWithLargeIntermediateResults) {
+  for (const Formula &f : formulas())
+    for (const bool input : {false, true}) {
+      if (f.of_inputs_only && !input) continue;
+      SCOPED_TRACE(std::string(f.name) + (input ? " of inputs" : ""));
+      std::vector<float> xs, ys;
+      for (size_t i = 0; i < kSides.size(); ++i) {
+        xs.push_back(kSides[i] * (f.both_signs && i % 2 ? -f.x_factor : f.x_factor));
+        ys.push_back(kSides[(i * 5 + 3) % kSides.size()] * f.y_factor);
+      }
+      OnnxBuilder b(13);
+      std::string x = b.input({4, 4}, "x"), y = b.input({4, 4}, "y");
+      if (!input) {
+        x = same(b, x, 4);
+        y = same(b, y, 4);
+      }
+      b.output(f.make(b, x, y));
+      ASSERT_NO_FATAL_FAILURE(expect_like_single(b, {tensor({4, 4}, xs), tensor({4, 4}, ys)}, 4, 1e-3));
+    }
+}
+
 /// Single numbers are not rounded, also where the result is one.
 TEST(Reals, SingleNumbersStaySingle) {
   OnnxBuilder b(17);

@@ -103,6 +103,18 @@ def boxes_and_scores(b):
     b.graph.output(b.graph.node("Concat", [boxes, scores], "detections", axis=1))
 
 
+def masked_attention(factor):
+    """Scores of 8 tokens, a mask that is 1 for those that count, and weighted sums."""
+    b = Builder("masked", 6)
+    x, counts = b.graph.input("x", [1, 8, 8]), b.graph.input("m", [1, 1, 8])
+    masked = b.op("Mul", b.op("Sub", b.graph.const(np.array(1, np.float32)), counts),
+                  b.graph.const(np.array(-1e4, np.float32)))
+    weights = b.op("Softmax", b.op("Add", b.op("MatMul", x, b.weights([8, 8], 8)), masked), axis=-1)
+    b.graph.output(b.graph.node("MatMul", [weights, b.graph.const(factor * np.eye(8, dtype=np.float32))], "y"),
+                   [1, 8, 8])
+    return b.graph.serialize()
+
+
 def built(make, seed=3):
     builder = Builder(make.__name__, seed)
     make(builder)
@@ -224,6 +236,21 @@ class Verify(unittest.TestCase):
         self.assertRegex(out, r"(?m)^warning +output 'detections' has one scale for all its parts: part 'scores' has ")
         self.assertRegex(out, r"first wrong +'(detections', result of Concat|scores', result of Sigmoid) '\w+'")
         self.assertEqual(err, "npuc: --verify: the outputs are wrong\n")
+
+    def test_masks_in_front_of_a_softmax(self):
+        """What rounding explains is as small as without a mask, although 1 - m has a factor of -1e4."""
+        random, folder = np.random.RandomState(2), self.path("samples")
+        os.makedirs(folder)
+        for i in range(4):
+            np.savez(os.path.join(folder, "%d.npz" % i), x=random.standard_normal((1, 8, 8)).astype(np.float32),
+                     m=np.where(np.arange(8) < 5 + i % 4, 1, 0).astype(np.float32).reshape(1, 1, 8))
+        models = [self.write("%g.onnx" % f, masked_attention(np.float32(f))) for f in (1, 1.4)]
+        for options in (("--quantize", "int8", "--calibrate", folder), ("--reals", "fp16"), ("--reals", "bf16")):
+            with self.subTest(options[1]):
+                options += ("--verify-input", os.path.join(folder, "0.npz"))
+                self.verified(models[0], *options)
+                self.assertEqual(self.npuc(models[1], "-q", "-o", self.path("other.bmodel"), *options[:-2])[0], 0)
+                self.verified(models[0], *options, "--verify-bmodel", self.path("other.bmodel"), status=WRONG)
 
     def parts(self, out):
         """The verdicts of the parts of boxes_and_scores()."""

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// Files contain an expression as often as the program that wrote them. Besides the work, what is computed twice could
+// be rounded in two ways: x * 3 - Floor(x * 3) is right only with one product.
+#include <algorithm>
+#include <concepts>
+#include <map>
+#include <tuple>
+
+#include "compiler/graph/partition.h"
+#include "compiler/passes/passes.h"
+
+namespace npu::graph {
+namespace {
+
+constexpr size_t kMostBytes = 4096;  // of a constant that is compared with others
+
+/// Attributes without a comparison belong to operators that the CPU computes.
+bool same(const Attrs &a, const Attrs &b) {
+  if (a.index() != b.index()) return false;
+  return std::visit(
+      [&b](const auto &x) {
+        using T = std::decay_t<decltype(x)>;
+        if constexpr (std::equality_comparable<T>) return x == std::get<T>(b);
+        return false;
+      },
+      a);
+}
+
+class Merging {
+ public:
+  explicit Merging(Graph &graph) : g_(graph) {
+    for (size_t v = 0; v < g_.values.size(); ++v) now_.push_back(static_cast<ValueId>(v));
+  }
+
+  void run() {
+    merge_constants();
+    std::vector<Node> kept;
+    std::map<std::pair<Op, std::vector<ValueId>>, std::vector<size_t>> known;
+    for (Node &n : g_.nodes) {
+      for (ValueId &v : n.inputs)
+        if (v != kNoValue) v = now_[at(v)];
+      std::vector<size_t> &others = known[{n.op, n.inputs}];
+      const auto equal = std::ranges::find_if(others, [&](size_t i) { return gives_same(kept[i], n); });
+      if (equal != others.end() && runs_on_chip(g_, n)) {
+        merge(n, kept[*equal]);
+      } else {
+        others.push_back(kept.size());
+        kept.push_back(std::move(n));
+      }
+    }
+    g_.nodes = std::move(kept);
+    for (ValueId &v : g_.outputs) v = now_[at(v)];
+  }
+
+ private:
+  bool gives_same(const Node &a, const Node &b) const {
+    const Value &x = g_[a.output], &y = g_[b.output];
+    return same(a.attrs, b.attrs) && x.dtype == y.dtype && x.shape == y.shape && x.quant == y.quant;
+  }
+
+  void merge(const Node &n, const Node &first) {
+    now_[at(n.output)] = first.output;
+    Value &value = g_[first.output];
+    value.inner = value.inner && g_[n.output].inner;
+    value.exact = value.exact || g_[n.output].exact;
+    if (n.source != first.source)
+      g_.sources[static_cast<size_t>(n.source)].fate = "in " + g_.sources[static_cast<size_t>(first.source)].name;
+  }
+
+  void merge_constants() {
+    std::map<std::tuple<Dtype, Shape, bool, std::vector<uint8_t>>, ValueId> known;
+    for (const Node &n : g_.nodes) {
+      for (ValueId v : n.inputs) {
+        if (v == kNoValue || !g_.is_constant(v) || g_[v].quantized || g_[v].quant.scale != 0) continue;
+        const Tensor &t = *g_[v].constant;
+        if (t.data.size() > kMostBytes) continue;
+        const auto key = std::make_tuple(t.dtype, t.shape, g_[v].exact, std::vector(t.data.begin(), t.data.end()));
+        now_[at(v)] = known.try_emplace(key, v).first->second;
+      }
+    }
+  }
+
+  Graph &g_;
+  std::vector<ValueId> now_;
+};
+
+}  // namespace
+
+void merge_equal(Graph &graph) { Merging(graph).run(); }
+
+}  // namespace npu::graph
