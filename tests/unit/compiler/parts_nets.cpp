@@ -262,6 +262,7 @@ std::string check_parts(const PartsNet &net, double least, quantize::Result *tol
   Status status = graph::read_onnx(file.data(), file.size(), raw);
   if (status.ok()) status = graph::import_model(raw, {}, real);
   if (!status.ok()) return status.message();
+  graph::merge_equal(real);
   graph::merge_pad(real);
   graph::fold_affine(real);
   graph::join_affine(real);

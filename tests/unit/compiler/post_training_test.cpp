@@ -70,6 +70,7 @@ struct Made {
 Made make(const OnnxBuilder &b, const Options &options) {
   Made out;
   out.real = import_graph(b.bytes());
+  graph::merge_equal(out.real);
   graph::merge_pad(out.real);
   graph::fold_affine(out.real);
   out.integer = out.real;

@@ -238,9 +238,9 @@ TEST_F(GivenInputs, ComeFromFilesOfNumpy) {
   EXPECT_EQ(out.net.stages[0].outputs[0].shape, (std::vector<uint64_t>{6}));
   write_npy(path, "<i8", "(2,)", std::string(8, 0));
   EXPECT_NE(compile_with("shape=" + path, out).find("its data has not the size"), std::string::npos);
-  write_npy(path, ">i8", "(1,)", std::string("\0\0\0\0\0\0\0\x05", 8), "True");
+  write_npy(path, ">i8", "(1,)", std::string("\0\0\0\0\0\0\0\x06", 8), "True");
   ASSERT_EQ(compile_with("shape=" + path, out), "");
-  EXPECT_EQ(out.net.stages[0].outputs[0].shape, (std::vector<uint64_t>{5}));
+  EXPECT_EQ(out.net.stages[0].outputs[0].shape, (std::vector<uint64_t>{6}));
   std::ofstream(path, std::ios::trunc) << "nothing of the kind";
   EXPECT_NE(compile_with("shape=" + path, out).find("not a .npy file"), std::string::npos);
   std::filesystem::remove(path);
