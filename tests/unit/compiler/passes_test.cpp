@@ -58,6 +58,25 @@ TEST(RemoveDead, LeavesWhatOutputsNeed) {
   EXPECT_EQ(node_lines(g), "t1: float32 [3] = Unary(x) kind=Relu\noutput t1 = t1\n");
 }
 
+TEST(MergeEqual, LeavesOneOfThoseThatComputeTheSame) {
+  OnnxBuilder b;
+  const std::string x = b.input({2, 3}, "x");
+  const std::string first = b.op("Mul", {x, b.floats({1, 2, 3})}), second = b.op("Mul", {x, b.floats({1, 2, 3})});
+  const std::string other = b.op("Mul", {x, b.floats({1, 2, 4})});
+  b.output(b.op("Sub", {b.op("Relu", {first}), b.op("Relu", {second})}));
+  b.output(first).output(second).output(b.op("Abs", {other})).output(b.op("Exp", {other}));
+  graph::Graph g = import(b);
+  graph::merge_equal(g);
+  EXPECT_EQ(node_lines(g),
+            "t2: float32 [2, 3] = Binary(x, c1) kind=Mul\n"
+            "t6: float32 [2, 3] = Binary(x, c5) kind=Mul\n"
+            "t7: float32 [2, 3] = Unary(t2) kind=Relu\n"
+            "t9: float32 [2, 3] = Binary(t7, t7) kind=Sub\n"
+            "t10: float32 [2, 3] = Unary(t6) kind=Abs\n"
+            "t11: float32 [2, 3] = Unary(t6) kind=Exp\n"
+            "output t9 = t9\noutput t2 = t2\noutput t4 = t2\noutput t10 = t10\noutput t11 = t11\n");
+}
+
 TEST(MergePad, MovesZerosIntoTheConvolution) {
   OnnxBuilder b;
   const std::string padded = b.op("Pad", {b.input({1, 2, 5, 5}, "x"), b.ints({0, 0, 1, 2, 0, 0, 3, 0})});
