@@ -8,6 +8,7 @@
 #include "compiler/import/importer.h"
 #include "compiler/passes/passes.h"
 #include "runtime/cpu/element.h"
+#include "tests/fuzz/nets/external.h"
 #include "tests/fuzz/nets/ranges.h"
 #include "tests/fuzz/nets/tolerance.h"
 #include "tests/unit/compiler/chip.h"
@@ -23,6 +24,8 @@ constexpr int64_t kLocalMemory[] = {64 << 10, 256 << 10, 8 << 20};
 constexpr double kRuntimeFactor = 2;
 /// The cosine with float32 that each part has at least, where npuc makes integers by samples.
 constexpr double kLeastCosine = 0.97;
+/// One in so many networks is read with external data as well.
+constexpr uint64_t kExternal = 8;
 
 struct Reference {
   graph::Graph graph;
@@ -255,6 +258,10 @@ Finding check_network(const Made &made, const OnnxRuntime *runtime, Counts &coun
   ++counts.networks;
   counts.nodes += static_cast<int64_t>(r.graph.sources.size());
   if (r.graph.inputs.empty()) return {};
+  if (made.data % kExternal == 0) {
+    const std::string text = check_external(made, r.graph);
+    if (!text.empty()) return {"external", "with external data " + text};
+  }
   if (r.quantized) {
     const std::string text = step_difference(r, r.outputs, 0);
     if (!text.empty()) return {"fused", "what fuse_quantized() makes is something else: " + text};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// If, Loop and Scan, with small bodies.
+// If, Loop and Scan, with small bodies; and many tensors at the border of a part.
 #include <algorithm>
 
 #include "tests/fuzz/nets/net.h"
@@ -114,7 +114,27 @@ bool scan(Net &net, Choices &c, const char *type) {
   return true;
 }
 
-constexpr Op kControl[] = {{"If", if_node}, {"Loop", loop}, {"Scan", scan}};
+/// More tensors between the chip and the CPU than a part can have: each is made on one side and read on the other.
+bool many(Net &net, Choices &c, const char *type) {
+  const Tensor *found = net.pick(c, [](const Tensor &t) { return t.count() <= 2000 && t.most < 50; });
+  if (!found || net.opset < 8) return false;
+  const Tensor x = *found;
+  const int64_t count = c.from(50, 150);
+  const bool there = c.chance(50), back = c.chance(50);  // the CPU reads them, and makes them
+  std::vector<std::string> all;
+  for (int64_t i = 0; i < count; ++i) {
+    const float factor = 1 - static_cast<float>(i) / 256;
+    std::string y = net.node("Mul", {x.name, net.constant({}, std::vector<float>{factor}).name});
+    if (there || (back && i % 2)) y = net.node("Atan", {y});
+    if (back) y = net.node("Relu", {y});
+    all.push_back(y);
+  }
+  const std::string mean = net.node(type, all);
+  net.add(mean, x.dims, x.most);
+  return true;
+}
+
+constexpr Op kControl[] = {{"If", if_node}, {"Loop", loop}, {"Scan", scan}, {"Mean", many}};
 
 }  // namespace
 

@@ -361,17 +361,30 @@ Prepared Machine::prepare(uint32_t asid, const JobSpec &job) {
   h.profile_bytes = job.profile_bytes;
   std::vector<npu_region> regions = job.regions;
   std::vector<npu_stream> streams(job.cores());
+  const auto commands_of = [&job](unsigned n) -> const std::vector<Cmd> & {
+    return n < 2 ? job.stream[n] : job.more[n / 2 - 1][n % 2];
+  };
+  // A region for each stream, or, where there would be too many, one for all.
+  const bool together = regions.size() + 2 * job.cores() > NPU_MAX_REGIONS;
+  uint64_t total = 0;
+  for (unsigned n = 0; n < 2 * job.cores(); ++n) total += commands_of(n).size() * NPU_CMD_BYTES;
+  const Area all = together ? allocate(total, Place::Card, asid, 0) : Area{};
+  uint64_t at = 0;
+  if (together) regions.push_back(all.region(NPU_ACCESS_READ));
   for (unsigned n = 0; n < 2 * job.cores(); ++n) {
     const unsigned core = n / 2, e = n % 2;
-    const auto &commands = core ? job.more[core - 1][e] : job.stream[e];
+    const std::vector<Cmd> &commands = commands_of(n);
     if (commands.empty()) continue;
-    const Area area = allocate(commands.size() * NPU_CMD_BYTES, Place::Card, asid, 0);
-    put(area, 0, commands.data(), area.bytes);
-    if (!core) p.stream_va[e] = area.va;
+    const uint64_t bytes = commands.size() * NPU_CMD_BYTES;
+    const Area area = together ? all : allocate(bytes, Place::Card, asid, 0);
+    put(area, at, commands.data(), bytes);
+    if (!core) p.stream_va[e] = area.va + at;
+    if (!together) regions.push_back(area.region(NPU_ACCESS_READ));
     npu_stream &s = streams[core];
-    (e == kTiu ? s.tiu_region : s.gdma_region) = static_cast<uint8_t>(regions.size());
+    (e == kTiu ? s.tiu_region : s.gdma_region) = static_cast<uint8_t>(regions.size() - 1);
+    (e == kTiu ? s.tiu_offset : s.gdma_offset) = at;
     (e == kTiu ? s.tiu_count : s.gdma_count) = static_cast<uint32_t>(commands.size());
-    regions.push_back(area.region(NPU_ACCESS_READ));
+    if (together) at += bytes;
   }
   h.region_count = static_cast<uint32_t>(regions.size());
   const size_t head = sizeof h + streams.size() * sizeof(npu_stream);
