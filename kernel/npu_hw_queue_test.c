@@ -137,7 +137,7 @@ static void npu_ring_test_sanity(struct kunit *test)
 	};
 	struct npu_hw_queue *queue = test->priv;
 	struct npu_ctx_job *job = kunit_kzalloc(test, sizeof(*job), GFP_KERNEL);
-	struct npu_cqe bad[7];
+	struct npu_cqe bad[8];
 	u32 i;
 
 	KUNIT_ASSERT_NOT_NULL(test, job);
@@ -156,6 +156,7 @@ static void npu_ring_test_sanity(struct kunit *test)
 	bad[4].sq_head = NPU_RING_ENTRIES;
 	bad[5].phase |= FIELD_PREP(NPU_CQE_CORES, BIT(2));
 	bad[6].region = NPU_REGION_LOCAL + 1;
+	bad[7].phase |= BIT(16);
 	for (i = 0; i < ARRAY_SIZE(bad); i++)
 		KUNIT_EXPECT_FALSE_MSG(test, npu_cqe_is_sane(queue, &bad[i]), "number %u", i);
 	list_del(&job->link);

@@ -74,7 +74,9 @@ Status compile(const npuc_request &request, npuc_result &result, std::vector<uin
   Options options;
   NPU_TRY(read_request(request, options));
   npu::compiler::Compiled compiled;
-  NPU_TRY(npu::compiler::compile_onnx(request.network, request.network_bytes, options, compiled));
+  const Status status = npu::compiler::compile_onnx(request.network, request.network_bytes, options, compiled);
+  result.refused = !status.ok() && status.code() != -ENOMEM;
+  NPU_TRY(status);
   const npu::compiler::Report &report = compiled.report;
   result.chip_commands = report.tiu_commands + report.gdma_commands;
   result.host_nodes = report.host_nodes;
@@ -112,14 +114,14 @@ bool answer(F f, const npuc_request *request, npuc_result *result) {
 
 #define NPUC_EXPORT extern "C" __attribute__((visibility("default")))
 
-NPUC_EXPORT bool npuc_compile_onnx_1(const npuc_request *request, npuc_result *result) {
+NPUC_EXPORT bool npuc_compile_onnx_2(const npuc_request *request, npuc_result *result) {
   return answer(compile, request, result);
 }
 
-NPUC_EXPORT bool npuc_explain_1(const npuc_request *request, npuc_result *result) {
+NPUC_EXPORT bool npuc_explain_2(const npuc_request *request, npuc_result *result) {
   return answer(explain, request, result);
 }
 
-NPUC_EXPORT bool npuc_check_options_1(const npuc_request *request, npuc_result *result) {
+NPUC_EXPORT bool npuc_check_options_2(const npuc_request *request, npuc_result *result) {
   return answer(check, request, result);
 }

@@ -25,13 +25,13 @@ Status run_passes(graph::Graph &graph, const Options &options);
 /// Makes tensors of the file its outputs, instead of its own; none: its own stay.
 Status replace_outputs(const std::vector<std::string> &names, graph::RawModel &raw);
 
-/// Runs f; running out of memory is an error like any other.
+/// Runs f; running out of memory is an error with the code -ENOMEM.
 template <class F>
 Status guarded(F f) {
   try {
     return f();
   } catch (const std::bad_alloc &) {
-    return Status::error("not enough memory on this machine for a network of that size");
+    return Status::error(-ENOMEM, "not enough memory on this machine for a network of that size");
   } catch (const std::exception &e) {
     return Status::error(std::string(kInternalError) + e.what());
   }

@@ -32,20 +32,21 @@ struct npuc_request {
 struct npuc_result {
   void *file; /* null if there is an error */
   uint64_t file_bytes;
-  char *error;            /* what is wrong; null if it is out of memory */
+  char *error;            /* what is wrong; null: no memory even for that */
   uint64_t chip_commands; /* of the .bmodel */
   uint64_t host_nodes;    /* operators that it computes on the CPU */
   uint64_t cycles;        /* modelled, of one launch */
+  bool refused; /* the network cannot be compiled for these shapes; false for errors that may pass, as lack of memory */
 };
 
 typedef bool (*npuc_entry)(const struct npuc_request *request, struct npuc_result *result);
 
 /* A .bmodel of one network with one stage. */
-#define NPUC_COMPILE_ENTRY "npuc_compile_onnx_1"
+#define NPUC_COMPILE_ENTRY "npuc_compile_onnx_2"
 /* Which nodes cannot be compiled: as file a text with a line "INDEX REASON" for each, INDEX its place in the network.
  */
-#define NPUC_EXPLAIN_ENTRY "npuc_explain_1"
+#define NPUC_EXPLAIN_ENTRY "npuc_explain_2"
 /* Looks at the options alone; the file is empty. */
-#define NPUC_CHECK_ENTRY "npuc_check_options_1"
+#define NPUC_CHECK_ENTRY "npuc_check_options_2"
 
 #endif /* NPU_COMPILER_NPUC_C_H */

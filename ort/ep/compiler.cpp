@@ -64,14 +64,12 @@ class Call {
     request_.option_count = static_cast<uint32_t>(options_.size());
   }
 
-  Status run(npuc_entry Library::*entry, std::vector<uint8_t> &file, npuc_result &facts,
-             bool *refused = nullptr) const {
+  Status run(npuc_entry Library::*entry, std::vector<uint8_t> &file, npuc_result &facts) const {
     const Library &compiler = library();
     NPU_TRY(compiler.loaded);
     const bool done = (compiler.*entry)(&request_, &facts);
     const std::unique_ptr<void, decltype(&std::free)> bytes(facts.file, std::free);
     const std::unique_ptr<char, decltype(&std::free)> error(facts.error, std::free);
-    if (refused) *refused = error != nullptr;
     if (!done) return Status::error(error ? error.get() : "the compiler is out of memory");
     const auto *p = static_cast<const uint8_t *>(bytes.get());
     file.assign(p, p + facts.file_bytes);
@@ -89,7 +87,9 @@ class Call {
 
 Status compile(const CompileRequest &request, CompileResult &out) {
   npuc_result facts{};
-  NPU_TRY(Call(request).run(&Library::compile, out.bmodel, facts, &out.refused));
+  const Status status = Call(request).run(&Library::compile, out.bmodel, facts);
+  out.refused = facts.refused;
+  NPU_TRY(status);
   out.chip_commands = facts.chip_commands;
   out.host_nodes = facts.host_nodes;
   return {};

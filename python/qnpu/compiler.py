@@ -61,7 +61,7 @@ class Model:
 
     def save(self, path: PathLike) -> None:
         """Writes the .bmodel."""
-        with open(path, "wb") as file:
+        with open(os.fsdecode(path), "wb") as file:  # an int would be a file descriptor
             file.write(self.data)
 
     def __repr__(self) -> str:
@@ -194,6 +194,8 @@ def _option(name: str, value: Any, folder: str) -> List[str]:
         if not isinstance(stages, (list, tuple)):
             raise TypeError(f"stage: {stages!r:.40}: a list of dicts of names and shapes is expected")
         return [";".join(_shapes(stage, name)) for stage in stages]
+    if name in ("input", "verify_input", "verify_range") and not isinstance(value, (str, os.PathLike, Mapping, list)):
+        raise TypeError(f"{name}: {value!r:.40}: a dict of names and values is expected")
     if name in ("input", "verify_input") and isinstance(value, Mapping):
         return _values(name, value, folder)
     if name == "calibrate" and not isinstance(value, (str, os.PathLike)):
@@ -210,6 +212,9 @@ def _option(name: str, value: Any, folder: str) -> List[str]:
         return [_type_name(v, short) for v in (value if isinstance(value, (list, tuple)) else [value])]
     if isinstance(value, Mapping):
         return [f"{key}={_numbers(v)}" for key, v in value.items()]
+    option = name.replace("_", "-")
+    if isinstance(value, (list, tuple)) and option in OPTIONS and option not in REPEATED:
+        raise TypeError(f"{name}: {value!r:.40}: one value is expected")
     return [str(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
 
 
@@ -278,9 +283,10 @@ def _warnings(said: str, report: str) -> List[str]:
 _WRONG, _UNCLEAR = 3, 4
 
 
-def _verification(report: str) -> str:
-    """The verdict of --verify and its reasons, without the tables."""
-    return report[max(report.rfind("\nverdict "), 0):].strip()
+def _verification(report: str, said: str) -> str:
+    """The verdict of --verify and its reasons, without the tables; npuc's last line where a report replaces those."""
+    at = report.rfind("\nverdict ")
+    return report[at:].strip() if at >= 0 else re.sub(r"^npuc: ", "", said.strip().rpartition("\n")[2])
 
 
 def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=redefined-builtin
@@ -299,6 +305,8 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
 
     Raises CompileError with the compiler's reason, and TypeError for arguments of another kind.
     """
+    if output is not None and not isinstance(output, (str, bytes, os.PathLike)):
+        raise TypeError(f"output: {type(output).__name__}, expected a path")
     with tempfile.TemporaryDirectory(prefix="qnpu-") as folder:
         target = os.path.join(folder, "model.bmodel")
         line = [program("npuc"), _model_file(model, folder), "-o", target, *(f"--plugin={path}" for path in _plugins),
@@ -309,9 +317,9 @@ def compile(model: Any, output: Optional[PathLike] = None,  # pylint: disable=re
         except (OSError, ValueError) as error:  # a text that is too long, has a NUL or half a surrogate pair
             raise CompileError(f"{line[0]}: it cannot be run with these arguments: {error}") from None
         if done.returncode == _WRONG:
-            raise CompileError(_verification(done.stdout))
+            raise CompileError(_verification(done.stdout, done.stderr))
         if done.returncode == _UNCLEAR:
-            warnings.warn(_verification(done.stdout), stacklevel=2)
+            warnings.warn(_verification(done.stdout, done.stderr), stacklevel=2)
         elif done.returncode != 0:
             raise CompileError(_reason(done.stderr, folder, options) or f"npuc ended with status {done.returncode}")
         for said in _warnings(done.stderr, done.stdout):

@@ -182,6 +182,15 @@ class Compile(support.Test):
             self.fails([option, "compiles nothing"], qnpu.compile, support.digits_model(), kind=qnpu.CompileError,
                        **{option: True})
         self.fails(["stage: 5", "a list"], qnpu.compile, support.digits_model(), stage=5, kind=TypeError)
+        for name, value in (("cores", [1, 2]), ("labels", ("a", "b")), ("verify_bmodel", ["a"])):
+            self.fails([name + ": ", "one value is expected"], qnpu.compile, support.digits_model(), kind=TypeError,
+                       **{name: value})
+        for name, value in (("input", 5), ("verify_input", np.ones(3)), ("verify_range", (0, 1))):
+            self.fails([name + ": ", "a dict of names"], qnpu.compile, support.digits_model(), kind=TypeError,
+                       **{name: value})
+        for output in (True, 1):  # 1 is standard output to open()
+            self.fails("output: " + type(output).__name__, qnpu.compile, support.digits_model(), output, kind=TypeError)
+            self.fails("expected str", qnpu.compile(support.digits_model()).save, output, kind=TypeError)
         self.fails(["calibrate: 5", "a folder"], qnpu.compile, support.digits_model(), quantize="int8", calibrate=5,
                    kind=TypeError)
         os.environ["QNPU_NPUC"] = "/bin/true"
@@ -194,6 +203,17 @@ class Compile(support.Test):
         with open("-x.onnx", "wb") as file, open(support.digits_model(), "rb") as model:
             file.write(model.read())
         self.assertEqual(qnpu.compile("-x.onnx").cycles, support.digits().cycles)
+
+    def test_a_report_in_place_of_the_tables(self):
+        """The reason is npuc's last line: standard output has the report."""
+        with open(self.path("npuc"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho '{}'\necho 'npuc: --verify: the outputs are wrong' >&2\nexit 3\n")
+        os.chmod(self.path("npuc"), stat.S_IRWXU)
+        os.environ["QNPU_NPUC"] = self.path("npuc")
+        self.addCleanup(os.environ.pop, "QNPU_NPUC")
+        with self.assertRaises(qnpu.CompileError) as caught:
+            qnpu.compile(support.digits_model(), verify=True, report="json")
+        self.assertEqual(str(caught.exception), "--verify: the outputs are wrong")
 
     def test_a_compiler_that_is_not_there(self):
         os.environ["QNPU_NPUC"] = self.path("npuc")

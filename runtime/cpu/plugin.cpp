@@ -91,6 +91,11 @@ Status register_library(Registry &r, void *handle, const std::string &path, cons
   return {};
 }
 
+/// "TEXT: what it says", or TEXT of an exception that says nothing.
+std::string with_reason(const std::string &text, const std::exception &e) {
+  return e.what() ? text + ": " + e.what() : text;
+}
+
 /// Calls npu_plugin_entry(), which no exception may leave.
 Status call_entry(const npu_plugin *(*entry)(), const npu_plugin *&table) {
   try {
@@ -99,7 +104,7 @@ Status call_entry(const npu_plugin *(*entry)(), const npu_plugin *&table) {
   } catch (const abi::__forced_unwind &) {  // the thread ends
     throw;
   } catch (const std::exception &e) {
-    return Status::error(std::string("a C++ exception left npu_plugin_entry(): ") + e.what());
+    return Status::error(with_reason("a C++ exception left npu_plugin_entry()", e));
   } catch (...) {
     return Status::error("a C++ exception left npu_plugin_entry()");
   }
@@ -268,7 +273,7 @@ class Call : private npu_plugin_call {
     } catch (const abi::__forced_unwind &) {  // the thread ends
       throw;
     } catch (const std::exception &e) {
-      set_error([&] { return std::string("a C++ exception left it: ") + e.what(); });
+      set_error([&] { return with_reason("a C++ exception left it", e); });
     } catch (...) {
       set_error([] { return std::string("a C++ exception left it"); });
     }

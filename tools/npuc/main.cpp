@@ -14,6 +14,7 @@
 #include "common/standard_output.h"
 #include "compiler/api/npuc.h"
 #include "compiler/api/text.h"
+#include "compiler/import/external_files.h"
 #include "runtime/arrays/file.h"
 #include "runtime/cpu/plugin.h"
 #include "tools/npuc/outputs.h"
@@ -123,8 +124,14 @@ Status check_files(const Arguments &args) {
   add(others, "--labels", args.quantize.labels);
   add(others, "--verify-bmodel", args.verify.bmodel);
   add(others, "--calibration-table", args.quantize.table);
-  for (const std::string &path : args.plugins) add(others, "--plugin", path);
+  for (const std::string &path : npu::cpu::loaded_plugins()) add(others, "a plug-in", path);
+  std::map<std::string, std::string> data;
+  if (npu::graph::external_files(args.model, data).ok())  // else the import names the error
+    for (const auto &[location, path] : data) add(others, "the model's external data", path);
   add(others, "--calibrate", args.quantize.samples);
+  std::error_code none;  // the calibration names the error
+  for (const auto &entry : std::filesystem::directory_iterator(args.quantize.samples, none))
+    add(others, "a sample of --calibrate", entry.path());
   // NAME=FILE, and a name or a path may have the character as well.
   const auto add_parts = [&](const char *option, const std::vector<std::string> &texts) {
     for (const std::string &text : texts)

@@ -80,7 +80,8 @@ void Chip::visit_flights(Archive &a) {
     uint32_t mask = a.loading() ? 0 : cores_of(flights_[i]->queue);
     a(queue, mask);
     if (a.loading()) {
-      if (queue >= config_.queues || mask == 0 || mask >> config_.cores) return a.refuse();
+      if (queue >= config_.queues || mask == 0 || mask >> config_.cores || (mask & ~queues_[queue]->cores))
+        return a.refuse();
       Queue &q = *queues_[queue];
       std::vector<Core *> cores;
       for (unsigned c = 0; c < config_.cores; ++c) {
@@ -105,7 +106,10 @@ void Chip::visit_state(Archive &a) {
   uint64_t passed = cycle_;
   a(dice_, cycles_, passed);
   cycle_ = passed;
-  for (auto &q : queues_) a(*q);
+  for (auto &q : queues_) {
+    a(*q);
+    if (a.loading() && q->cores >> config_.cores) return a.refuse();
+  }
   std::vector<uint32_t> listed;
   list_.for_each([&](const Queue &q) { listed.push_back(q.index); });
   a(listed);
