@@ -110,27 +110,37 @@ static void cores_hand_data_over(void **state) {
   gang_destroy(&gang);
 }
 
-/* A gang has all its cores for all its time. */
+static void core_cycles(unsigned long long cycles[CORES]) {
+  char key[32];
+
+  for (int i = 0; i < CORES; i++) {
+    snprintf(key, sizeof(key), "npu-cycles-core%d", i);
+    cycles[i] = fdinfo_number(fd, key);
+  }
+}
+
+/* A gang has all its cores for all its time, and one stream one of the cores that it may have. */
 static void each_core_is_accounted_for(void **state) {
-  unsigned long long before[CORES];
+  unsigned long long before[CORES], after[CORES];
   struct drm_npu_wait wait;
   struct gang gang;
-  char key[32];
 
   (void)state;
   gang_create(&gang);
   for (int i = 0; i < CORES; i++) stream_nop(&gang.dma[i], 0);
   gang_finish(&gang);
-  for (int i = 0; i < CORES; i++) {
-    snprintf(key, sizeof(key), "npu-cycles-core%d", i);
-    before[i] = fdinfo_number(fd, key);
-  }
+  core_cycles(before);
   wait_result(fd, ctx, submit(fd, ctx, &gang.job), &wait);
   assert_true(wait.cycles > 0);
-  for (int i = 0; i < CORES; i++) {
-    snprintf(key, sizeof(key), "npu-cycles-core%d", i);
-    assert_int_equal(fdinfo_number(fd, key), before[i] + wait.cycles);
-  }
+  core_cycles(after);
+  for (int i = 0; i < CORES; i++) assert_int_equal(after[i], before[i] + wait.cycles);
+
+  gang.job.args.stream_count = 1;
+  core_cycles(before);
+  wait_result(fd, ctx, submit(fd, ctx, &gang.job), &wait);
+  core_cycles(after);
+  assert_int_equal(after[0] + after[1], before[0] + before[1] + wait.cycles);
+  assert_true(after[0] == before[0] || after[1] == before[1]);
   gang_destroy(&gang);
 }
 
