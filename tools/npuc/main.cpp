@@ -268,7 +268,9 @@ void print_reports(const Arguments &args, const Made &made) {
 /// Runs what was compiled, or a file that was compiled before.
 Status verify(const Arguments &args, const npu::compiler::Options &options, Made &made) {
   std::string given;
-  if (!args.verify.bmodel.empty()) NPU_TRY(npu::arrays::read_file(args.verify.bmodel, given));
+  if (!args.verify.bmodel.empty())
+    if (const Status read = npu::arrays::read_file(args.verify.bmodel, given); !read.ok())
+      return Status::error(read.code(), npu::printable("--verify-bmodel: " + read.message()));
   const auto *const bytes = reinterpret_cast<const uint8_t *>(given.data());
   const npu::npuc::Verified what{
       args.model,
@@ -280,7 +282,10 @@ Status verify(const Arguments &args, const npu::compiler::Options &options, Made
       args.dynamic_batch};
   npu::npuc::Verification &result = made.verification.emplace();
   NPU_TRY(npu::npuc::verify(what, args.verify, result));
-  return args.verify.first ? npu::npuc::find_first(what, args.verify, result) : Status();
+  if (!args.verify.first) return {};
+  if (const Status found = npu::npuc::find_first(what, args.verify, result); !found.ok())
+    result.searched = "the search ended with an error: " + found.message();  // the verdict stays
+  return {};
 }
 
 /// A file that npuc refuses has its reports all the same.
@@ -312,6 +317,8 @@ Status tensor_options(const Arguments &args, npu::compiler::Options &options) {
   std::set<std::map<std::string, npu::graph::Shape>> stages;
   for (const std::string &s : args.stages) {
     std::map<std::string, npu::graph::Shape> shapes = options.shapes;
+    if ((";" + s + ";").find(";;") != std::string::npos)
+      return Status::error("--stage " + s + ": NAME=D0,D1,... is expected before and behind each ';'");
     NPU_TRY(npu::compiler::parse_stage(s, shapes));
     if (!stages.insert(std::move(shapes)).second)
       return Status::error("--stage " + s + ": another --stage has the same shapes");
@@ -350,6 +357,7 @@ Status command_options(const Arguments &args, npu::compiler::Options &options) {
     return Status::error("--lmem " + args.lmem + ": a size such as 262144, 256K or 8M is expected");
   NPU_TRY(npu::compiler::check_lmem(options.lmem_bytes).within("--lmem " + args.lmem));
   NPU_TRY(tensor_options(args, options));
+  NPU_TRY(npu::npuc::check_arguments(args.verify));
   if (args.explain) return {};
   return npu::npuc::quantize_options(args.quantize, args.quiet, args.dynamic, options.quantize);
 }

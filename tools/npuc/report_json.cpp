@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -172,7 +171,8 @@ ordered_json output_json(const OutputResult &o) {
                      {"rms", number_json(p.rms)},
                      {"allowed_rms", number_json(p.allowed_rms)},
                      {"cosine", number_json(p.cosine)},
-                     {"element", std::max<int64_t>(p.at, 0)},
+                     {"not_compared", p.not_compared},
+                     {"element", p.at < 0 ? ordered_json(nullptr) : ordered_json(p.at)},
                      {"got", number_json(p.got)},
                      {"expected", number_json(p.wanted)}});
   return {{"name", o.name},

@@ -32,7 +32,7 @@ bool smaller(const compiler::Reference &reference, bool batch_alone, Shapes &sha
   return changed;
 }
 
-/// Why arrays have shapes that no launch may have; empty: all may.
+/// Names the first array whose shape no launch may have; empty: none.
 std::string too_large(const compiler::Reference &reference, bool batch_alone, const Shapes &given) {
   const auto &g = reference.graph;
   for (const compiler::FileTensor &t : reference.inputs)
@@ -50,32 +50,74 @@ std::string too_large(const compiler::Reference &reference, bool batch_alone, co
   return {};
 }
 
-/// A launch with the shapes of arrays.
-Status run_given(const Verified &what, const VerifyArguments &args, const Chip &chip, const Shapes &stage,
-                 const Shapes &given, Verification &out) {
-  compiler::Options options = what.options;
-  for (const auto &[name, shape] : stage) options.shapes[name] = shape;
-  for (const auto &[name, shape] : given) options.shapes[name] = shape;
-  ComparedNetwork network(what, args, std::move(options), out);
-  NPU_TRY(network.import().within("--verify-input"));
-  return network.compare(chip, nullptr, out.runs.emplace_back());
-}
+/// The launches of a network.
+class Launches {
+ public:
+  Launches(const Verified &what, const VerifyArguments &args, const Chip &chip, Verification &out)
+      : what_(what), args_(args), chip_(chip), out_(out) {}
 
-Status run_shapes(const Verified &what, const VerifyArguments &args, const Chip &chip, const Shapes &shapes,
-                  Verification &out, Shapes &less, bool &has_less) {
-  compiler::Options options = what.options;
-  for (const auto &[name, shape] : shapes) options.shapes[name] = shape;
-  ComparedNetwork network(what, args, std::move(options), out);
-  NPU_TRY(network.import());
-  has_less = smaller(network.reference(), what.dynamic_batch, less);
-  Shapes given;
-  if ((what.dynamic || what.dynamic_batch) && !args.inputs.empty())
-    NPU_TRY(given_shapes(network.reference(), args, given));
-  if (const std::string larger = too_large(network.reference(), what.dynamic_batch, given); !larger.empty())
-    return Status::error("--verify-input: " + larger);
-  if (!given.empty()) return run_given(what, args, chip, shapes, given, out);
-  return network.compare(chip, nullptr, out.runs.emplace_back());
-}
+  /// Compares a launch with the shapes of a stage. The first stage that takes the arrays of --verify-input has them, in
+  /// a launch with their shapes; then other stages have no launch.
+  Status stage(const Shapes &shapes) {
+    ComparedNetwork network(what_, args_, options(shapes, {}), out_);
+    NPU_TRY(network.import());
+    if (half_.empty()) has_half_ = smaller(network.reference(), what_.dynamic_batch, half_);
+    Shapes given;
+    if (is_dynamic() && !args_.inputs.empty()) NPU_TRY(given_shapes(network.reference(), args_, given));
+    if (given.empty()) return compare(network);
+    if (has_given_) return {};
+    const std::string larger = too_large(network.reference(), what_.dynamic_batch, given);
+    if (!larger.empty()) {
+      if (larger_.empty()) larger_ = larger;
+      return {};
+    }
+    has_given_ = true;
+    ComparedNetwork launched(what_, args_, options(shapes, given), out_);
+    NPU_TRY(launched.import().within("--verify-input"));
+    return compare(launched);
+  }
+
+  /// Reports arrays that no stage takes.
+  Status check_given() const {
+    return has_given_ || larger_.empty() ? Status() : Status::error("--verify-input: " + larger_);
+  }
+
+  /// Compares smaller shapes than the first stage's, for which the runtime compiles.
+  Status half() {
+    if (!is_dynamic() || !has_half_ || !args_.inputs.empty()) return {};
+    ComparedNetwork network(what_, args_, options(half_, {}), out_);
+    if (const Status imported = network.import(); !imported.ok()) {
+      out_.add_note("not compared with smaller shapes: " + imported.message());
+      return {};
+    }
+    return compare(network);
+  }
+
+ private:
+  bool is_dynamic() const { return what_.dynamic || what_.dynamic_batch; }
+
+  compiler::Options options(const Shapes &stage, const Shapes &given) const {
+    compiler::Options out = what_.options;
+    for (const auto &[name, shape] : stage) out.shapes[name] = shape;
+    for (const auto &[name, shape] : given) out.shapes[name] = shape;
+    return out;
+  }
+
+  Status compare(ComparedNetwork &network) {
+    VerifiedRun run;
+    NPU_TRY(network.compare(chip_, nullptr, run));
+    out_.runs.push_back(std::move(run));
+    return {};
+  }
+
+  const Verified &what_;
+  const VerifyArguments &args_;
+  const Chip &chip_;
+  Verification &out_;
+  Shapes half_;  ///< half of the first stage's
+  bool has_half_ = false, has_given_ = false;
+  std::string larger_;  ///< reason for which the first stage does not take the arrays
+};
 
 }  // namespace
 
@@ -131,26 +173,21 @@ Status verify(const Verified &what, const VerifyArguments &args, Verification &o
   Chip chip;
   const bmodel::NetDesc &net = what.compiled[0].net;
   NPU_TRY(chip.load(what.bmodel, what.options.cores, what.options.lmem_bytes, args.bmodel.empty() ? nullptr : &net)
-              .within(args.bmodel.empty() ? "--verify" : "--verify-bmodel " + args.bmodel));
+              .within(args.bmodel.empty() ? "--verify" : "--verify-bmodel " + printable(args.bmodel)));
   out.device = chip.device();
-  Shapes less, ignored;
-  bool has_less = false, again = false;
+  Launches launches(what, args, chip, out);
+  const auto kept = [&out](const Status &status, const std::string &launch) -> Status {
+    if (status.ok() || out.verdict() != Verdict::Wrong) return status;
+    out.add_note("not compared with " + launch + ": " + status.message());
+    return {};
+  };
   for (size_t s = 0; s < std::max<size_t>(what.stages.size(), 1); ++s) {
     Shapes shapes;
     if (!what.stages.empty()) NPU_TRY(compiler::parse_stage(what.stages[s], shapes));
-    Shapes &half = s ? ignored : less;
-    NPU_TRY(run_shapes(what, args, chip, shapes, out, half, s ? again : has_less));
+    NPU_TRY(kept(launches.stage(shapes), what.stages.empty() ? "" : "--stage " + printable(what.stages[s])));
   }
-  // Programs that the runtime compiles are compared as well. Arrays that are given have the shapes of the stage.
-  if (!(what.dynamic || what.dynamic_batch) || !has_less || !args.inputs.empty()) return {};
-  compiler::Options options = what.options;
-  for (const auto &[name, shape] : less) options.shapes[name] = shape;
-  ComparedNetwork network(what, args, std::move(options), out);
-  if (const Status imported = network.import(); !imported.ok()) {
-    out.add_note("not compared with smaller shapes: " + imported.message());
-    return {};
-  }
-  return network.compare(chip, nullptr, out.runs.emplace_back());
+  NPU_TRY(launches.check_given());
+  return kept(launches.half(), "smaller shapes");
 }
 
 }  // namespace npu::npuc

@@ -20,6 +20,8 @@ struct VerifyArguments {
 
 /// Lets a command line set the arguments, which must outlive it.
 void add_options(CommandLine &line, VerifyArguments &args);
+/// Checks values that are wrong for every network.
+Status check_arguments(const VerifyArguments &args);
 
 constexpr char kEvaluator[] = "npuc's evaluator";  ///< a reference
 
@@ -42,12 +44,12 @@ struct FirstDifference {
 
 struct Verification {
   std::string device;              ///< "sim" or "drm"
-  std::vector<std::string> notes;  ///< what was not compared, or not with the reference that was wished, and why
+  std::vector<std::string> notes;  ///< limits of the comparison and their reasons
   std::vector<VerifiedRun> runs;
   /// Outputs of the evaluator that are not those of ONNX Runtime: then the file is understood differently.
   std::vector<OutputResult> understood;
   std::optional<FirstDifference> first;
-  std::string searched;  ///< result of a search that found no tensor
+  std::string searched;  ///< result of a search that found no tensor or failed
 
   Verdict verdict() const;
   /// The references of all launches; mostly there is one.
@@ -67,6 +69,7 @@ struct Verified {
   bool dynamic = false, dynamic_batch = false;
 };
 
+/// Compares all launches. After a wrong one, those that fail are notes.
 Status verify(const Verified &what, const VerifyArguments &args, Verification &out);
 
 /// Looks for the first tensor of the file that differs, if an output does.

@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <string_view>
 
+#include "common/command_line.h"
 #include "runtime/cpu/element.h"
 #include "runtime/cpu/plugin.h"
 #include "runtime/cpu/subnet.h"
@@ -151,7 +153,35 @@ Status Chip::find_tensors(const bmodel::NetDesc &like) {
                 : Status::error(std::string("its ") + what + " are " + got + ", those of the file " + expected);
   };
   NPU_TRY(find("inputs", like.stages[0].inputs, net_->input_names, net_->input_num, inputs_));
-  return find("outputs", like.stages[0].outputs, net_->output_names, net_->output_num, outputs_);
+  NPU_TRY(find("outputs", like.stages[0].outputs, net_->output_names, net_->output_num, outputs_));
+  return net_->is_dynamic ? Status() : check_shapes(like);
+}
+
+/// Each stage of the file must be one of the .bmodel.
+Status Chip::check_shapes(const bmodel::NetDesc &like) const {
+  const auto text = [&](const auto &shape_of) {
+    std::string out;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      out += (i ? ", " : "") + printable(like.stages[0].inputs[i].name) + " " + graph::shape_text(shape_of(i));
+    return out;
+  };
+  std::set<std::string> compiled;
+  for (int s = 0; s < net_->stage_num; ++s)
+    compiled.insert(text([&](size_t i) {
+      const bm_shape_t &shape = net_->stages[s].input_shapes[inputs_[i]];
+      return graph::Shape(shape.dims, shape.dims + shape.num_dims);
+    }));
+  for (const bmodel::StageDesc &stage : like.stages) {
+    const std::string wanted = text([&](size_t i) {
+      const auto &shape = stage.inputs[i].shape;
+      return graph::Shape(shape.begin(), shape.end());
+    });
+    if (compiled.count(wanted)) continue;
+    std::string list;
+    for (const std::string &shapes : compiled) list += (list.empty() ? "" : "; ") + shapes;
+    return Status::error("it was compiled for other input shapes: " + list + ". Expected: " + wanted);
+  }
+  return {};
 }
 
 std::string Chip::device() const {

@@ -23,7 +23,7 @@ class Chip {
 
   /// Loads a .bmodel on the device that NPU_DEVICE names, or a simulated one, which has as many cores and as much local
   /// memory as the file needs. `like`: a file of another origin must have a network with the names of this one's
-  /// tensors, in any order; null: the file has this one network alone.
+  /// tensors, in any order, and a static one with its inputs' shapes; null: the file has this one network alone.
   Status load(std::span<const uint8_t> bmodel, int cores, int64_t lmem_bytes, const bmodel::NetDesc *like = nullptr);
   std::string device() const;
 
@@ -37,12 +37,13 @@ class Chip {
  private:
   Status find_network(const bmodel::NetDesc *like);
   Status find_tensors(const bmodel::NetDesc &like);
+  Status check_shapes(const bmodel::NetDesc &like) const;
 
   const Runtime *r_ = nullptr;  // set before the others
   bm_handle_t handle_ = nullptr;
   void *runtime_ = nullptr;
   const bm_net_info_t *net_ = nullptr;
-  std::vector<int> inputs_, outputs_;  ///< where the .bmodel has the tensors of the graph
+  std::vector<int> inputs_, outputs_;  ///< indices in the .bmodel of the graph's tensors
 };
 
 }  // namespace npu::npuc

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "runtime/cpu/element.h"
 
@@ -24,15 +25,30 @@ constexpr int64_t kEnoughForCosine = 16;
 /// Slices of a part that are judged by themselves.
 constexpr int64_t kMostSlices = 128, kLeastInSlice = 16;
 
-/// Sums over the elements of a group.
+/// An element of the output.
+struct Element {
+  int64_t at = -1;  ///< -1: none
+  double got = std::numeric_limits<double>::quiet_NaN(), wanted = got;
+};
+
+/// Sums over the elements of a group. An element is lost if it and the reference are not of one kind: finite, NaN, or
+/// one of the infinities.
 struct Sums {
-  int64_t count = 0, finite = 0, lost = 0, unsteady = 0, differing = 0, at = -1;
-  double largest = 0, got = 0, wanted = 0, squares = 0;
+  int64_t count = 0, finite = 0, lost = 0, differing = 0;
+  int64_t unexplained = 0;  ///< lost, and none of the evaluator's runs has such a result
+  int64_t undecided = 0;    ///< not of one kind in all runs with errors of rounding
+  Element most, first_lost, first_unexplained;
+  double largest = 0, squares = 0;
   double deviation = 0;                   // the largest of all runs
   std::vector<double> deviation_squares;  // sums, one a run
   std::vector<int64_t> flips;             // changed elements, one a run
   double size = 0, wanted_power = 0, got_power = 0, product = 0;
 };
+
+/// Both are finite, NaN or the same infinity.
+bool same_kind(double a, double b) {
+  return std::isfinite(a) ? std::isfinite(b) : a == b || (std::isnan(a) && std::isnan(b));
+}
 
 class Comparison {
  public:
@@ -72,25 +88,23 @@ class Comparison {
 
   void add(int64_t i, Sums &s) const {
     const double got = cpu::load(got_, i), wanted = cpu::load(*e_.wanted, i), exact = cpu::load(*e_.exact, i);
-    const auto same_kind = [](double a, double b) {
-      return std::isfinite(a) ? std::isfinite(b) : a == b || (std::isnan(a) && std::isnan(b));
-    };
     ++s.count;
-    bool steady = true;
+    bool decided = true;
     for (size_t r = 0; r < e_.rounded.size(); ++r) {
       const double rounded = cpu::load(*e_.rounded[r], i);
-      steady = steady && same_kind(rounded, exact);
+      decided = decided && same_kind(rounded, cpu::load(*e_.rounded[0], i));
       s.flips[r] += rounded != exact && !(std::isnan(rounded) && std::isnan(exact));
       if (!std::isfinite(rounded) || !std::isfinite(exact)) continue;
       const double d = std::fabs(rounded - exact);
       s.deviation = std::max(s.deviation, d);
       s.deviation_squares[r] += d * d;
     }
-    s.unsteady += !steady;
+    s.undecided += !decided;
     if (!same_kind(got, wanted)) {
-      ++s.lost;
       ++s.differing;
-      if (s.lost == 1) s.at = i, s.got = got, s.wanted = wanted;
+      if (++s.lost == 1) s.first_lost = {i, got, wanted};
+      const bool explained = is_possible(i, got) && is_possible(i, wanted);
+      if (!explained && ++s.unexplained == 1) s.first_unexplained = {i, got, wanted};
       return;
     }
     if (!std::isfinite(wanted)) return;
@@ -102,8 +116,17 @@ class Comparison {
     s.wanted_power += wanted * wanted;
     s.got_power += got * got;
     s.product += got * wanted;
-    if (s.lost == 0 && (s.at < 0 || d > s.largest)) s.at = i, s.got = got, s.wanted = wanted;
+    if (s.most.at < 0 || d > s.largest) s.most = {i, got, wanted};
     s.largest = std::max(s.largest, d);
+  }
+
+  /// A run of the evaluator has a result of the same kind and sign.
+  bool is_possible(int64_t i, double value) const {
+    const auto fits = [&](const Tensor *run) {
+      const double v = cpu::load(*run, i);
+      return same_kind(value, v) && (std::isnan(v) || v == 0 || value == 0 || (v < 0) == (value < 0));
+    };
+    return fits(e_.exact) || std::ranges::any_of(e_.rounded, fits);
   }
 
   /// The error of rounding an output whose numbers have at most this size.
@@ -121,14 +144,17 @@ class Comparison {
   PartResult judge(const Sums &s, const Sums &part, bool whole) const {
     PartResult r;
     r.count = s.count;
-    r.at = s.at;
-    r.got = s.at < 0 ? std::nan("") : s.got;
-    r.wanted = s.at < 0 ? std::nan("") : s.wanted;
-    r.lost = s.lost;
+    show(s.most.at < 0 ? s.first_lost : s.most, r);
     r.integers = integers_;
     if (s.differing > 0) r.cosine = s.product / std::sqrt(s.got_power * s.wanted_power);
     integers_ ? judge_integers(s, r) : judge_numbers(s, part, whole, r);
     return r;
+  }
+
+  static void show(const Element &element, PartResult &r) {
+    r.at = element.at;
+    r.got = element.got;
+    r.wanted = element.wanted;
   }
 
   /// Indices and decisions: equal, but where rounding decides.
@@ -163,7 +189,11 @@ class Comparison {
       r.verdict = Verdict::Unclear;
       r.reason = why;
     };
-    if (static_cast<double>(s.lost) > times * static_cast<double>(s.unsteady))
+    // A slice has few elements: one more where rounding decides others of the part.
+    const bool lost = s.unexplained > s.undecided + (part.undecided > 0);
+    r.not_compared = lost ? s.lost - s.unexplained : s.lost;
+    if (lost) show(s.first_unexplained, r);
+    if (lost)
       wrong("NaN or infinity where a number is expected, or the other way round");
     else if (r.largest > r.allowed)
       wrong("the largest difference is more than rounding explains");

@@ -28,9 +28,9 @@ struct PartResult {
   double largest = 0, allowed = 0;  ///< differences; of integers: elements that differ
   double rms = 0, allowed_rms = 0;  ///< roots of mean squares of differences
   double cosine = 1;                ///< NaN: one of them is 0
-  int64_t at = -1;                  ///< the element that differs most, in the whole output; -1: none has a number
-  double got = 0, wanted = 0;       ///< it
-  int64_t lost = 0;                 ///< elements of which just one is a finite number
+  int64_t at = -1;                  ///< element of the reason, else the one that differs most; -1: none has a number
+  double got = 0, wanted = 0;       ///< its values; `at` counts in the whole output
+  int64_t not_compared = 0;         ///< elements that rounding makes NaN or infinite on one side
   std::string reason;               ///< reason of the verdict, unless that is Right
   Verdict verdict = Verdict::Right;
 };

@@ -24,11 +24,18 @@ struct Calibrated {
 Status given_shapes(const compiler::Reference &reference, const VerifyArguments &args,
                     std::map<std::string, graph::Shape> &out);
 
-/// Makes inputs of the reference's kinds that `can` accepts, and says where they are from. Random integers are from 0
+/// Values of the inputs, in the order of the graph.
+struct ChosenInputs {
+  std::vector<graph::Tensor> values;
+  std::string origin;
+  std::vector<std::string> notes;
+};
+
+/// Makes inputs of the reference's kinds that `can` accepts. Random integers are from 0
 /// to 7, or fewer where one is no index or divides by 0. Random numbers are as --verify-range says, else of the
 /// calibrated range, else from -1 to 1.
 Status make_inputs(const compiler::Reference &reference, const VerifyArguments &args, const Calibrated &calibrated,
-                   const TryInputs &can, std::vector<graph::Tensor> &out, std::string &where);
+                   const TryInputs &can, ChosenInputs &out);
 
 }  // namespace npu::npuc
 

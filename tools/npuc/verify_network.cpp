@@ -79,7 +79,7 @@ void ComparedNetwork::clamp(const Tensor &theirs, const Tensor &own, Tensor &out
   for (int64_t i = 0; i < out.count(); ++i) {
     const double v = cpu::load(theirs, i), ours = cpu::load(own, i);
     if (!std::isfinite(v) || std::fabs(v) <= kMost) continue;
-    const bool same = (v < 0) == (ours < 0) && (std::fabs(ours) >= kMost || !reference_.graph.warnings.empty());
+    const bool same = (v < 0) == (ours < 0) && (std::fabs(ours) >= kMost || reference_.graph.saturated);
     cpu::store(out, i, same ? ours : std::copysign(kMost, v));
   }
 }
@@ -134,15 +134,18 @@ Status ComparedNetwork::compare(const Chip &chip, const std::vector<Tensor> *val
   for (const std::string &warning : g.warnings) result_.add_note(warning);
   Calibrated calibrated{options_.quantize.samples.get(), {}};
   if (!what_.compiled.empty()) calibrated.inputs = what_.compiled[0].quantized.inputs;
-  NPU_TRY(values ? compute(*values) : make_inputs(reference_, args_, calibrated, compute, out.values, out.inputs));
+  ChosenInputs chosen;
+  NPU_TRY(values ? compute(*values) : make_inputs(reference_, args_, calibrated, compute, chosen));
+  for (const std::string &note : chosen.notes) result_.add_note(note);
+  out.inputs = chosen.origin;
   NPU_TRY(plugins_);
   out.values = inputs_;
   std::vector<Tensor> got;
   for (graph::ValueId v : g.outputs) got.emplace_back(g[v].dtype, g[v].shape);
-  const std::string where = args_.bmodel.empty() ? "" : "--verify-bmodel " + args_.bmodel + ": ";
+  const std::string where = args_.bmodel.empty() ? "" : "--verify-bmodel " + printable(args_.bmodel) + ": ";
   NPU_TRY(chip.run(inputs_, got).within(where + out.shapes));
   std::vector<Tensor> wanted = exact_;
-  NPU_TRY(ask_onnxruntime(wanted));
+  NPU_TRY(compute_wanted(wanted));
   out.reference = used_;
   add_notes();
   for (size_t k = 0; k < got.size(); ++k) {
@@ -157,7 +160,10 @@ Status ComparedNetwork::understand(const std::vector<Tensor> &values) {
   inputs_ = values;
   NPU_TRY(evaluate());
   std::vector<Tensor> wanted = exact_;
-  return ask_onnxruntime(wanted);
+  NPU_TRY(try_onnxruntime(wanted));
+  NPU_TRY(compute_rounded());
+  compare_evaluator(wanted);
+  return {};
 }
 
 Expected ComparedNetwork::expected(size_t k, const Tensor &wanted) const {
@@ -171,7 +177,7 @@ Expected ComparedNetwork::expected(size_t k, const Tensor &wanted) const {
   return e;
 }
 
-/// What the comparison does not show.
+/// Notes of limits of the comparison.
 void ComparedNetwork::add_notes() {
   const graph::Graph &g = reference_.graph;
   for (size_t k = 0; k < g.outputs.size(); ++k) {
@@ -192,24 +198,27 @@ void ComparedNetwork::add_notes() {
 
 /// Replaces the evaluator's outputs by ONNX Runtime's, if that is wished and there; then computes how far rounding
 /// moves them.
-Status ComparedNetwork::ask_onnxruntime(std::vector<Tensor> &wanted) {
+Status ComparedNetwork::compute_wanted(std::vector<Tensor> &wanted) {
   used_ = kEvaluator;
   rounds_as_file_ = false;
   if (args_.reference == "npuc") return compute_rounded();
+  const Status status = try_onnxruntime(wanted);
+  if (!status.ok() && args_.reference == "onnxruntime") return status.within("--verify-reference onnxruntime");
+  if (!status.ok()) result_.add_note("not compared with ONNX Runtime: " + status.message());
+  NPU_TRY(compute_rounded());
+  if (status.ok()) compare_evaluator(wanted);
+  return {};
+}
+
+/// Replaces the evaluator's outputs by ONNX Runtime's.
+Status ComparedNetwork::try_onnxruntime(std::vector<Tensor> &wanted) {
   const std::string program = onnxruntime_program();
-  Status status = Status::error("npuc was built without it (make onnxruntime, then make build)");
+  if (program.empty()) return Status::error("npuc was built without it (make onnxruntime, then make build)");
   std::string version;
-  if (!program.empty()) status = run_onnxruntime(program, version, wanted);
-  if (status.ok()) {
-    used_ = "ONNX Runtime " + version;
-    rounds_as_file_ = true;
-    NPU_TRY(compute_rounded());
-    compare_evaluator(wanted);
-    return {};
-  }
-  if (args_.reference == "onnxruntime") return status.within("--verify-reference onnxruntime");
-  result_.add_note("not compared with ONNX Runtime: " + status.message());
-  return compute_rounded();
+  NPU_TRY(run_onnxruntime(program, version, wanted));
+  used_ = "ONNX Runtime " + version;
+  rounds_as_file_ = true;
+  return {};
 }
 
 Status ComparedNetwork::run_onnxruntime(const std::string &program, std::string &version, std::vector<Tensor> &wanted) {

@@ -20,7 +20,7 @@ class ComparedNetwork {
 
   /// Precondition of what follows: import() has succeeded. `values`: those of the inputs; null: they are chosen.
   Status compare(const Chip &chip, const std::vector<graph::Tensor> *values, VerifiedRun &out);
-  /// Compares the evaluator with ONNX Runtime alone.
+  /// Compares the evaluator with ONNX Runtime alone; an error if that fails.
   Status understand(const std::vector<graph::Tensor> &values);
 
  private:
@@ -33,7 +33,8 @@ class ComparedNetwork {
   void add_notes();
   void clamp(const graph::Tensor &theirs, const graph::Tensor &own, graph::Tensor &out) const;
   Expected expected(size_t k, const graph::Tensor &wanted) const;
-  Status ask_onnxruntime(std::vector<graph::Tensor> &wanted);
+  Status compute_wanted(std::vector<graph::Tensor> &wanted);
+  Status try_onnxruntime(std::vector<graph::Tensor> &wanted);
   /// Compares the evaluator with ONNX Runtime.
   void compare_evaluator(const std::vector<graph::Tensor> &wanted);
   Status run_onnxruntime(const std::string &program, std::string &version, std::vector<graph::Tensor> &wanted);

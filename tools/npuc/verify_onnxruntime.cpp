@@ -63,11 +63,14 @@ std::string tail(const std::string &path) {
 }
 
 /// A file under another name; a copy where that cannot be.
-bool link_or_copy(const fs::path &from, const fs::path &to) {
+Status link_or_copy(const fs::path &from, const fs::path &to) {
   std::error_code failed;
   fs::create_directories(to.parent_path(), failed);
-  fs::create_hard_link(from, to, failed);
-  return !failed || fs::copy_file(from, to, failed);
+  if (!failed) fs::create_hard_link(from, to, failed);
+  if (failed) fs::copy_file(from, to, failed);
+  return failed ? Status::error("cannot copy " + printable(from.string()) + " to " + printable(to.string()) + ": " +
+                                failed.message())
+                : Status();
 }
 
 /// A path of the model from which ONNX Runtime finds external data. It takes no data behind links that lead out of the
@@ -83,15 +86,16 @@ Status plain_model(const std::string &model, const std::string &folder, std::str
         return (real.parent_path() / file.first).lexically_normal() == fs::path(file.second);
       }))
     return {};
-  out = folder + "/model.onnx";
-  bool ok = link_or_copy(real, out);
+  // The name that the file has beside its data, so none of them has it.
+  out = folder + "/" + fs::path(model).filename().string();
+  NPU_TRY(link_or_copy(real, out));
   for (const auto &[location, path] : files) {
     const fs::path to = (fs::path(folder) / location).lexically_normal();
     if (fs::path(location).is_absolute() || *to.lexically_relative(folder).begin() == "..")
       return Status::error("external data: '" + printable(location) + "' is no path below the model's folder");
-    ok = ok && link_or_copy(path, to);
+    NPU_TRY(link_or_copy(path, to));
   }
-  return ok ? Status() : Status::error("cannot copy model and external data to " + folder);
+  return {};
 }
 
 /// Runs a program to its end; standard output and standard error go to `log`.

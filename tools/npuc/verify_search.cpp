@@ -139,6 +139,7 @@ class Search {
 
   Status first_behind(const std::string &output) {
     const std::vector<Candidate> all = candidates(output);
+    if (!all.empty()) NPU_TRY(judge(name(all.back()), results_[name(all.back())]));
     if (all.empty() || !is_wrong(all.back())) {
       out_.searched = "output '" + output +
                       "' is right where it is the only output, so no single tensor is the reason: --turns never, "

@@ -40,7 +40,8 @@ std::string part_line(const std::string &output, const PartResult &p) {
   else
     out += print(" %17.6g %10.3g", p.largest, p.allowed);
   out += std::isnan(p.cosine) ? "          -" : print(" %10.6f", p.cosine);
-  return out + "  " + verdict_name(p.verdict) + "\n";
+  out += std::string("  ") + verdict_name(p.verdict);
+  return out + (p.not_compared ? print(", %" PRId64 " not compared", p.not_compared) : "") + "\n";
 }
 
 /// "output 'y', part 'scores': the largest difference is ...; element 7 (index [0,7]): got 0, expected 0.5"

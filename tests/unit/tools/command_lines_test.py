@@ -138,6 +138,17 @@ class Common(Case):
                 ("npuc", ("-o", "x"), "a MODEL is expected"),
                 ("npuc", (DIGITS,), "--output is needed: the file to write"),
                 ("npuc", (DIGITS, "-o", "x", "--cores", "\n"), "--cores \\x0a: expected a whole number from 1 to 8"),
+                ("npuc", (DIGITS, "-o", "x", "--stage", "image=1;;"), "--stage image=1;;: NAME=D0,D1,... is expected "
+                                                                      "before and behind each ';'"),
+                ("npuc", (DIGITS, "--verify", "--verify-range", "x"), "--verify-range x: NAME=LOW,HIGH is expected"),
+                ("npuc", (DIGITS, "--verify", "--verify-range", "x=1"), "--verify-range x=1: NAME=LOW,HIGH is "
+                                                                        "expected"),
+                ("npuc", (DIGITS, "--verify", "--verify-range", "x=2,1"), "--verify-range x=2,1: two numbers are "
+                                                                          "expected, the lower one first"),
+                ("npuc", (DIGITS, "--verify", "--verify-range", "x=nan,1"), "--verify-range x=nan,1: two numbers are "
+                                                                            "expected, the lower one first"),
+                ("npuc", (DIGITS, "--verify", "--verify-range", "x=0,1", "--verify-range", "x=0,2"),
+                 "--verify-range names 'x' twice"),
                 ("bmrt_test", (), "exactly one of --bmodel and --context_dir is needed"),
                 ("bmrt_test", ("--bmodel", "m", "--accuracy_f", "nan"), "--accuracy_f nan: expected a number from 0 to "
                                                                         "1e+30"),

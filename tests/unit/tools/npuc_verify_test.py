@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
+import zipfile
 
 import jsonschema
 import numpy as np
@@ -25,6 +27,7 @@ sys.path.insert(0, os.path.join(TOP, "tests", "oracle"))
 
 # pylint: disable=wrong-import-position
 import net_parts  # noqa: E402
+import onnx_writer  # noqa: E402
 from net_builder import Builder  # noqa: E402
 from onnx_writer import Graph  # noqa: E402
 
@@ -70,6 +73,11 @@ with open(sys.argv[5], "w") as out:
     out.write("9.9.9")
 """
 
+# The same of y = 60000 x in float16.
+LARGE_STAND_IN = HALF_STAND_IN.replace("np.float16(1 / 3) * np.float16(3 if KIND == \"right\" else 3.1)",
+                                       "np.float16(60000)")
+
+
 # A line of examples/plugin/signal_operators.c, and one with which the operator keeps state.
 STATELESS = "*on++ = state;"
 STATEFUL = "static unsigned calls; *on++ = calls++ % 3 == 0;"
@@ -89,10 +97,31 @@ def half_network(cast):
     return g.serialize()
 
 
+def large_network(factor=60000, log=False):
+    """y = 60000 x in float16; `log`: NaN where x is at most 0.9."""
+    g = Graph("large", 13)
+    x = g.input("x", [2, 8], np.float16)
+    y = g.node("Mul", [x, g.const(np.array(factor, np.float16))], None if log else "y")
+    if log:
+        part = g.node("Log", [g.node("Sub", [x, g.const(np.array(0.9, np.float16))])])
+        y = g.node("Add", [y, g.node("Mul", [part, g.const(np.array(1e-4, np.float16))])], "y")
+    g.output(y, [2, 8], np.float16)
+    return g.serialize()
+
+
 def double(opset=13):
     g = Graph("double", opset)
     g.output(g.node("Add", [g.input("x", [2, 8])] * 2, "y"), [2, 8])
     return g.serialize()
+
+
+def external(name, array):
+    """An initializer whose float32 data is in the file model.onnx."""
+    # pylint: disable=protected-access
+    dims = b"".join(onnx_writer._int(1, d) for d in array.shape)
+    location = onnx_writer._bytes(1, "location") + onnx_writer._bytes(2, "model.onnx")
+    return (dims + onnx_writer._int(2, 1) + onnx_writer._bytes(8, name) + onnx_writer._bytes(13, location) +
+            onnx_writer._int(14, 1))
 
 
 def boxes_and_scores(b):
@@ -238,7 +267,7 @@ class Verify(unittest.TestCase):
         self.assertEqual(err, "npuc: --verify: the outputs are wrong\n")
 
     def test_masks_in_front_of_a_softmax(self):
-        """What rounding explains is as small as without a mask, although 1 - m has a factor of -1e4."""
+        """The allowed difference is as small as without a mask, although 1 - m has a factor of -1e4."""
         random, folder = np.random.RandomState(2), self.path("samples")
         os.makedirs(folder)
         for i in range(4):
@@ -270,6 +299,8 @@ class Verify(unittest.TestCase):
         self.assertEqual([p["elements"] for p in parts], [4 * 64, 6 * 64])
         for p in parts:
             self.assertLessEqual(p["largest"], p["allowed"])
+            self.assertGreaterEqual(p["element"], 0)
+            self.assertEqual(p["not_compared"], 0)
             self.assertLess(p["allowed"], 1e-3 * (640 if p["part"] != "scores" else 1), "a bound that finds mistakes")
 
     def test_given_inputs(self):
@@ -283,23 +314,49 @@ class Verify(unittest.TestCase):
             np.save(self.path(name), order)
             self.assertIn("x [2, 8]: given", self.verified(model, "--verify-input", self.path(name)))
         np.savez(self.path("other.npz"), y=x, z=x)
-        code, _, err = self.npuc(model, "--verify", "--verify-input", self.path("other.npz"))
-        self.assertEqual(code, FAILED)
-        self.assertIn("the network has no input 'y', 'z', its inputs are 'x'", err)
+        np.savez(self.path("more.npz"), x=x, label=x)
+        self.assertIn("more.npz: no input has the names 'label', which are left out",
+                      self.verified(model, "--verify-input", self.path("more.npz")))
+        np.savez(self.path("empty.npz"))
+        with zipfile.ZipFile(self.path("plain.npz"), "w") as file:
+            file.write(self.path("x.npy"), "x")
         np.save(self.path("short.npy"), x[:, :3])
         for given, message in (("y=" + self.path("x.npy"), "the network has no input 'y'"),
                                (self.path("short.npy"), "input 'x' has [2, 8]"),
-                               (self.path("none.npy"), "none.npy")):
+                               (self.path("none.npy"), "none.npy"),
+                               (self.path("other.npz"), "the inputs are 'x', the arrays 'y', 'z'\n"),
+                               (self.path("empty.npz"), "the inputs are 'x', it is empty"),
+                               (self.path("plain.npz"), "the inputs are 'x', the arrays 'x' (an array is NAME.npy)"),
+                               ("a\nb=" + self.path("x.npy"), "a\\x0ab="), ("x=a\nb", "a\\x0ab: No such file")):
             code, _, err = self.npuc(model, "--verify", "--verify-input", given)
             self.assertEqual(code, FAILED)
             self.assertIn("--verify-input", err)
             self.assertIn(message, err)
-        for value, message in (("x=2,1", "the lower one first"), ("x=0,inf", "two numbers"), ("x", "NAME=LOW,HIGH"),
-                               ("z=0,1", "no input 'z'")):
-            code, _, err = self.npuc(model, "--verify", "--verify-range", value)
+        code, _, err = self.npuc(model, "--verify", *("--verify-input", "x=" + self.path("x.npy")) * 2)
+        self.assertEqual(code, FAILED)
+        self.assertIn("the input 'x' is given twice", err)
+        code, _, err = self.npuc(model, "--verify", "--verify-range", "z=0,1")
+        self.assertEqual(code, FAILED)
+        self.assertIn("no input 'z'", err)
+        self.assertEqual(self.npuc(model, "-o", self.path("o"), "--verify-input", "x")[0], USAGE)
+
+    def test_given_inputs_beside_values(self):
+        """An archive may have the arrays of --input as well."""
+        g = Graph("values")
+        g.output(g.node("Reshape", [g.input("x", [2, 8]), g.input("s", [2], np.int64)], "y"))
+        model, x = self.write("values.onnx", g.serialize()), np.ones((2, 8), np.float32)
+        np.savez(self.path("all.npz"), x=x, s=np.array([8, 2]))
+        np.savez(self.path("s.npz"), s=np.array([8, 2]))
+        np.save(self.path("s.npy"), np.array([8, 2]))
+        out = self.verified(model, "--input", "s=8,2", "--verify-input", self.path("all.npz"))
+        self.assertIn("x [2, 8]: given", out)
+        self.assertNotIn("left out", out)
+        for option, message in (("--verify-input=" + self.path("s.npz"), "others have their value from --input"),
+                                ("--verify-input=s=" + self.path("s.npy"), "the input 's' has its value from --input"),
+                                ("--verify-range=s=1,2", "the input 's' has its value from --input")):
+            code, _, err = self.npuc(model, "--verify", "--input", "s=8,2", option)
             self.assertEqual(code, FAILED)
             self.assertIn(message, err)
-        self.assertEqual(self.npuc(model, "-o", self.path("o"), "--verify-input", "x")[0], USAGE)
 
     def test_an_input_may_have_the_character_that_ends_its_name(self):
         g = Graph("names")
@@ -325,6 +382,15 @@ class Verify(unittest.TestCase):
         code, _, err = self.npuc(model, "--verify", "-q", "--verify-bmodel", third + ".bmodel")
         self.assertEqual(code, FAILED)
         self.assertIn("its inputs are 'a', 'c', those of the file 'a', 'b'", err)
+        g = Graph("minus")
+        g.output(g.node("Sub", [g.input("a", [3, 2]), g.input("b", [3, 2])], "y"))
+        shapes = self.write("shapes.onnx", g.serialize())
+        self.assertEqual(self.npuc(shapes, "-q", "-o", shapes + ".bmodel")[0], RIGHT)
+        code, _, err = self.npuc(model, "--verify", "-q", "--verify-bmodel", shapes + ".bmodel")
+        self.assertEqual(code, FAILED)
+        self.assertIn("it was compiled for other input shapes: a [3, 2], b [3, 2]. Expected: a [2, 3], b [2, 3]\n", err)
+        code, _, err = self.npuc(model, "--verify", "-q", "--verify-bmodel", "a\nb")
+        self.assertIn("a\\x0ab", err)
         two = self.path("two.bmodel")
         subprocess.run([os.path.join(BIN, "tpu_model"), "--combine", model + ".bmodel", other + ".bmodel", "-o", two],
                        check=False)
@@ -408,10 +474,23 @@ class Verify(unittest.TestCase):
         self.assertIn("no element is a finite number", out)
         self.assertIn("--verify-range", out)
         self.assertNotIn("expected 0", out)
+        out = self.npuc(model, "--verify", "--verify-reference", "npuc", "--verify-range", "x=-2,-1", "--report",
+                        "json")[1]
+        report = json.loads(out)
+        jsonschema.validate(report, self.schema)
+        self.assertIsNone(report["verification"]["runs"][0]["outputs"][0]["parts"][0]["element"])
         self.verified(model, "--verify-range", "x=1,2")
         code, _, err = self.npuc(model, "--verify", "--verify-range", "x=-1e39,1e39")
         self.assertEqual(code, FAILED)
         self.assertIn("input 'x' is float32, whose numbers are from -3.40282347e+38 to 3.40282347e+38", err)
+
+    def test_a_column_may_have_an_element_that_rounding_decides(self):
+        """Square roots of numbers around 0, in bfloat16. Elements of other columns show that there are such."""
+        b = Builder("roots", 1)
+        y = b.op("MatMul", b.graph.input("x", [64, 32]), b.weights([32, 64], 32))
+        b.graph.output(b.graph.node("Sqrt", [y], "y"), [64, 64])
+        out = self.verified(self.write("roots.onnx", b.graph.serialize()), "--reals", "bf16")
+        self.assertRegex(out, r"(?m)^y float32 .* right, \d+ not compared$")
 
     def test_elements_that_saturate_are_counted(self):
         g = Graph("large")
@@ -442,10 +521,21 @@ class Verify(unittest.TestCase):
         out = self.verified(model, "--dynamic", "--shape", "ids=2,20", "--verify-input", self.path("ids.npy"))
         self.assertIn("ids [1, 6]: given", out)
         np.save(self.path("ids.npy"), np.zeros((3, 6), np.int64))
-        code, _, err = self.npuc(model, "--verify", "--dynamic", "--shape", "ids=2,20", "--verify-input",
-                                 self.path("ids.npy"))
-        self.assertEqual(code, FAILED)
-        self.assertIn("the array for input 'ids' has the shape [3, 6], and dimension 0 may be 1 to 2", err)
+        for options in (("--shape", "ids=2,20"), ("--stage", "ids=2,20", "--stage", "ids=1,20")):
+            code, _, err = self.npuc(model, "--verify", "--dynamic", *options, "--verify-input", self.path("ids.npy"))
+            self.assertEqual(code, FAILED)
+            self.assertIn("the array for input 'ids' has the shape [3, 6], and dimension 0 may be 1 to 2", err)
+
+    def test_one_stage_takes_the_arrays(self):
+        g = Graph("batch")
+        g.output(g.node("Relu", [g.input("x", ["n", 8])], "y"), ["n", 8])
+        model = self.write("batch.onnx", g.serialize())
+        np.save(self.path("x.npy"), np.ones((3, 8), np.float32))
+        for kind in ("--dynamic", "--dynamic-batch"):
+            for stages in (("x=4,8", "x=2,8"), ("x=2,8", "x=4,8")):
+                options = (kind, *("--stage=" + s for s in stages), "--verify-input", self.path("x.npy"))
+                out = self.verified(model, *options)
+                self.assertEqual(re.findall(r"(?m)^inputs +(.*)", out), ["x [3, 8]: given"])
 
     def stand_in(self, kind):
         path = self.write(kind, (STAND_IN % kind).encode())
@@ -470,11 +560,63 @@ class Verify(unittest.TestCase):
             out = self.verified(model)  # the evaluator does not round to them
             self.assertLess(float(re.search(r"(?m)^y float32 .* (\S+) +\S+ +right$", out).group(1)), 1e-5)
 
+    def test_numbers_beyond_float16_excuse_no_others(self):
+        """They are infinite with ONNX Runtime, and numbers on the chip."""
+        program = self.write("large", (LARGE_STAND_IN % ("right", False)).encode())
+        os.chmod(program, stat.S_IRWXU)
+        model = self.write("large.onnx", large_network())
+        for name, other in (("log", large_network(log=True)), ("minus", large_network(-60000))):
+            self.assertEqual(self.npuc(self.write("other.onnx", other), "-q", "-o", self.path(name))[0], RIGHT)
+        x = np.full((2, 8), -0.5, np.float32)
+        x[0, :6] = 0.95, 0.99, 1.05, 0.92, 1.2, 1.3
+        np.save(self.path("x.npy"), x)
+        given = ("--verify-input", self.path("x.npy"))
+        out = self.verified(model, *given, NPUC_ONNXRUNTIME=program)
+        self.assertRegex(out, r"(?m)^y float32 .* right, 2 not compared$")
+        out = self.verified(model, *given, "--verify-bmodel", self.path("log"), status=WRONG, NPUC_ONNXRUNTIME=program)
+        self.assertRegex(out, r"NaN or infinity where .*; element 6 \(index \[0,6\]\): got -?nan, expected -30000\n")
+        out = self.verified(model, "--verify-range", "x=5,10", "--verify-bmodel", self.path("minus"), status=WRONG,
+                            NPUC_ONNXRUNTIME=program)
+        self.assertRegex(out, r"element 0 .*: got -\d+\S*, expected inf\n")
+        out = self.verified(model, "--verify-range", "x=5,10", status=UNCLEAR, NPUC_ONNXRUNTIME=program)
+        self.assertRegex(out, r"(?m)^y float32 .* unclear, 16 not compared$")
+        # The place is the one that the reason is of.
+        x[:] = 0.5
+        x[0, 0], x[1, 1] = -5, 0.25
+        np.save(self.path("x.npy"), x)
+        half = self.write("half.onnx", large_network(30000))
+        self.assertEqual(self.npuc(half, "-q", "-o", self.path("half"))[0], RIGHT)
+        out = self.verified(model, *given, "--verify-bmodel", self.path("half"), status=WRONG, NPUC_ONNXRUNTIME=program)
+        self.assertRegex(out, r"the largest difference is .*; element 1 \(index \[0,1\]\): got 15000, expected 30000")
+
     def test_onnx_runtime_reads_the_file_differently(self):
         out = self.verified(self.write("double.onnx", double()), "--verify-first", status=WRONG,
                             NPUC_ONNXRUNTIME=self.stand_in("other"))
         self.assertIn("npuc reads the file differently: its evaluator's output 'y': ", out)
         self.assertRegex(out, r"first wrong +'y', result of Add 'Add_0'")
+
+    def test_a_wrong_launch_stays_wrong_if_a_later_one_fails(self):
+        """ONNX Runtime fails in the search, or in the second stage."""
+        g = Graph("batch")
+        g.output(g.node("Add", [g.input("x", ["n", 8])] * 2, "y"), ["n", 8])
+        model, once = self.write("batch.onnx", g.serialize()), self.path("once")
+        program = self.write("second", (STAND_IN % "other").replace(
+            "data = ", "os.path.exists(%r) and sys.exit('Not implemented')\nopen(%r, 'w').close()\ndata = " %
+            (once, once), 1).encode())
+        os.chmod(program, stat.S_IRWXU)
+        search = "first wrong    the search ended with an error: ONNX Runtime failed: Not implemented\n"
+        for reference in ("auto", "onnxruntime"):
+            for options, message in (
+                    (("--shape", "x=2,8", "--verify-first"), search),
+                    (("--stage", "x=4,8", "--stage", "x=2,8"), "               not compared with --stage x=2,8: ")):
+                if reference == "auto" and message != search:
+                    continue
+                code, out, err = self.npuc(model, "--verify", "-q", "--verify-reference", reference, *options,
+                                           NPUC_ONNXRUNTIME=program)
+                self.assertEqual(code, WRONG, out + err)
+                self.assertRegex(out, r"(?m)^verdict +wrong$")
+                self.assertIn(message, out)
+                os.unlink(once)
 
     def test_onnx_runtime_fails_or_crashes(self):
         model = self.write("double.onnx", double())
@@ -491,6 +633,19 @@ class Verify(unittest.TestCase):
         code, _, err = self.npuc(model, "--verify", "--verify-reference", "onnxruntime", NPUC_ONNXRUNTIME="/none")
         self.assertEqual(code, FAILED)
         self.assertIn("cannot start /none", err)
+
+    def test_data_behind_a_link_may_have_any_name(self):
+        """The model is put into one folder with its data, for ONNX Runtime, and keeps its name."""
+        kept = self.path("model.onnx")
+        one = np.ones(8, np.float32)
+        one.tofile(self.path("weights"))
+        os.symlink(self.path("weights"), kept)
+        g = Graph("double")
+        with unittest.mock.patch("onnx_writer._tensor", external):
+            g.output(g.node("Add", [g.node("Mul", [g.input("x", [2, 8]), g.const(one)])] * 2, "y"), [2, 8])
+        model = self.write("double.onnx", g.serialize())
+        out = self.verified(model, "--verify-reference", "onnxruntime", NPUC_ONNXRUNTIME=self.stand_in("right"))
+        self.assertIn("reference ONNX Runtime 9.9.9\n", out)
 
     @unittest.skipUnless(os.path.exists(os.path.join(BIN, "..", "lib", "npuc-onnxruntime")), "make onnxruntime")
     def test_onnx_runtime_itself(self):
