@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/api/compile_graph.h"
+#include "compiler/import/node_order.h"
 #include "compiler/graph/partition.h"
 #include "compiler/graph/remove_dead.h"
 #include "compiler/import/help.h"
@@ -25,7 +26,8 @@ constexpr const char *kLittleWork = "it is less work than it takes to go from th
 /// "'sl', which is int32": a tensor, by its name if it has one.
 std::string tensor_text(const graph::Graph &g, graph::ValueId v) {
   const graph::Value &value = g[v];
-  return (value.name.empty() ? "a tensor" : "'" + value.name + "'") + ", which is " + graph::dtype_name(value.dtype);
+  return (value.name.empty() ? "a tensor" : "'" + graph::printable(value.name) + "'") + ", which is " +
+         graph::dtype_name(value.dtype);
 }
 
 /// `alone`: the node is all that its operator of the file has become.
@@ -41,7 +43,7 @@ std::string reason_for_cpu(const graph::Graph &g, const graph::Node &n, bool alo
          (tensor == graph::kNoValue ? "" : " of " + tensor_text(g, tensor));
 }
 
-/// Why nodes of the graph run on the CPU, by their sources: for each the first reason.
+/// The reasons for which nodes of the graph run on the CPU, by their sources: for each the first one.
 std::map<size_t, std::string> reasons_for_cpu(const graph::Graph &g) {
   std::map<int, size_t> count;
   for (const graph::Node &n : g.nodes) ++count[n.source];
@@ -174,7 +176,7 @@ std::string group_text(const std::vector<NodePlace> &places, Like like) {
   std::string names;
   for (const NodePlace &p : places) {
     if (!like(p)) continue;
-    if (count++ < kNamed) names += (names.empty() ? "'" : ", '") + p.name + "'";
+    if (count++ < kNamed) names += (names.empty() ? "'" : ", '") + graph::printable(p.name) + "'";
   }
   if (count > kNamed) names += ", ...";
   return nodes_text(count) + " (" + names + ")";
@@ -199,10 +201,11 @@ class Lines {
     } else if (!p.input.empty()) {
       if (!inputs_.insert(p.input).second) return;
       const auto like = [&](const NodePlace &q) { return q.input == p.input; };
-      text_ += "not compiled: " + group_text(places_, like) + " that need input '" + p.input +
+      text_ += "not compiled: " + group_text(places_, like) + " that need input '" + graph::printable(p.input) +
                "': " + one_line(p.reason) + '\n';
     } else {
-      text_ += std::string(kWords[kind]) + ": " + p.type + " '" + p.name + "': " + one_line(p.reason) + '\n';
+      text_ += std::string(kWords[kind]) + ": " + graph::printable(p.type) + " '" + graph::printable(p.name) +
+               "': " + one_line(p.reason) + '\n';
     }
     if (!p.help.empty() && told_.insert(p.help).second) text_ += "  help: " + p.help + '\n';
   }

@@ -76,6 +76,7 @@ struct Source {
   std::string name, type;
   std::string fate;                      ///< empty: see the commands that carry its tag
   std::vector<TensorKind> outputs = {};  ///< of its results, in the file's order; what is left out is not there
+  int merged_into = -1;                  ///< index of the source whose nodes compute the same; -1: none
 };
 
 struct Node {
@@ -96,6 +97,7 @@ struct Graph {
   int64_t folded_bytes = 0;           ///< of all constants that were computed from others
   std::vector<std::string> notes;     ///< for the report: what is not as in the file
   std::vector<std::string> warnings;  ///< of these what may give other results than the file's
+  bool saturated = false;             ///< constants of the file that are beyond float32 became its largest numbers
 
   ValueId add_value(Value value) {
     values.push_back(std::move(value));

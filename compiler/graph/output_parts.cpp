@@ -39,13 +39,15 @@ class Finder {
   void visit_operands(const Node &n) {
     const auto axis = static_cast<size_t>(std::get<ConcatAttrs>(n.attrs).axis);
     int64_t from = 0;
+    std::map<std::string, size_t> count;
+    for (ValueId v : n.inputs) ++count[g_[v].name];
     for (ValueId v : n.inputs) {
       const size_t before = names_.size();
       (void)parts(v);
       const std::string &name = g_[v].name;
       if (names_.size() == before + 1 && !name.empty()) names_[before] = name;
       const int64_t end = from + g_[v].shape[axis];
-      const bool shared = std::ranges::count_if(n.inputs, [&](ValueId o) { return g_[o].name == name; }) > 1;
+      const bool shared = count[name] > 1;
       const std::string indices =
           "[" + std::to_string(from) + ":" + std::to_string(end) + "] of axis " + std::to_string(axis);
       for (size_t p = before; p < names_.size() && (name.empty() || shared); ++p)

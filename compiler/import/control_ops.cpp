@@ -161,8 +161,11 @@ Status convert_both(OpContext &c, Branches &branches) {
                                              ": " + wrong[0].message() + "; " + kBranches[1] + ": " +
                                              wrong[1].message());
   const bool failed = !wrong[1].ok();
-  c.graph.warnings.push_back(node_title(c.node) + ": its " + kBranches[failed] + " cannot be compiled (" +
-                             wrong[failed].message() + "), so launches that choose it fail" + added_hint(c, !failed));
+  const std::string text = node_title(c.node) + ": its " + kBranches[failed] + " cannot be compiled (";
+  // Each turn of a Loop has the same one, of tensors with other names.
+  if (std::ranges::none_of(c.graph.warnings, [&](const std::string &w) { return w.starts_with(text); }))
+    c.graph.warnings.push_back(text + wrong[failed].message() + "), so launches that choose it fail" +
+                               added_hint(c, !failed));
   fail_later(c, failed, branches);
   return {};
 }
@@ -460,7 +463,7 @@ std::string condition_hint(const Graph &g, ValueId condition, bool branch) {
   const Value &input = g[*origins.inputs.begin()];
   if (element_count(input.shape) != 1) return {};
   const std::optional<int64_t> number = deciding_number(g, condition, origins, branch);
-  return "--input " + input.name + "=" +
+  return "--input " + printable(input.name) + "=" +
          (number ? std::to_string(*number) + " chooses the " + kBranches[branch] : "VALUE chooses a branch") +
          " when the network is compiled";
 }

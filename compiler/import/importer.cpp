@@ -644,15 +644,19 @@ class Importer : private BodyConverter {
     const Status status = convert_body(body, {}, false, outputs);
     if (findings_.list.size() == before) return status;
     const std::string hint = other_choice(condition, !branch);
-    for (size_t i = before; i < findings_.list.size() && !hint.empty(); ++i)
-      findings_.list[i].help = hint + "; otherwise " + findings_.list[i].help;
+    if (hint.empty()) return status;
+    for (size_t i = before; i < findings_.list.size(); ++i)  // an If inside may have said the same
+      if (std::string &help = findings_.list[i].help; !help.starts_with(hint)) help = hint + "; otherwise " + help;
     return status;
   }
 
   /// The hint for a condition that is known from values that are given for inputs: without them it is converted again,
-  /// by itself. Empty: it does not follow from one of them alone.
+  /// by itself. Empty: it does not follow from one of them alone, or is a value of a body or a function.
   std::string other_choice(const std::string &condition, bool branch) const {
-    if (options_.values.empty()) return {};
+    if (options_.values.empty() || !scopes_.front().values.count(condition)) return {};
+    if (std::ranges::any_of(scopes_.begin() + 1, scopes_.end(),
+                            [&](const Scope &s) { return s.values.count(condition); }))
+      return {};
     RawModel part = model_;
     std::erase_if(part.inputs, [&](const RawValue &v) { return !options_.values.count(v.name); });
     part.outputs.assign(1, RawValue{});

@@ -8,6 +8,7 @@
 
 #include "compiler/graph/evaluate.h"
 #include "compiler/graph/quantized_constant.h"
+#include "compiler/import/node_order.h"
 #include "runtime/cpu/element.h"
 
 namespace npu::graph {
@@ -107,8 +108,9 @@ Status not_known(const Graph &g, ValueId v, const char *what) {
   std::string hint;
   if (const int64_t count = origin == kNoValue ? 0 : element_count(g[origin].shape);
       count >= 1 && count <= kFewElements)
-    hint = ": --input " + g[origin].name + (count == 1 ? "=VALUE" : "=VALUE,...") + " makes it known";
-  return refuse(Obstacle::Value, std::string(what) + " ('" + g[v].name + "') is not known at compile time" + hint);
+    hint = ": --input " + printable(g[origin].name) + (count == 1 ? "=VALUE" : "=VALUE,...") + " makes it known";
+  return refuse(Obstacle::Value,
+                std::string(what) + " ('" + printable(g[v].name) + "') is not known at compile time" + hint);
 }
 
 }  // namespace
@@ -296,6 +298,7 @@ TensorPtr working_tensor(TensorPtr tensor, const std::string &what, Graph &graph
     if (count++ == 0) first = i;
   }
   if (count == 0) return out;
+  graph.saturated = true;
   const std::string note = what + ": element " + std::to_string(first) + " is " +
                            number_text(tensor->as<double>()[first]) +
                            " in float64, which float32 cannot hold, and became " +

@@ -2,6 +2,7 @@
 #include "compiler/passes/half_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "compiler/graph/moves.h"
@@ -73,7 +74,7 @@ class ValueFinder {
     if (scales_channels(n)) return true;
     const ValueId x = n.inputs[0];
     const bool normalized = maker(x) && normalizes(*maker(x));
-    return is_rescaled(n) && ((large_[at(x)] && !normalized) || foreign_[at(x)]);
+    return is_rescaled(n) && ((large_[at(x)] && !normalized) || foreign_[at(x)] || grown_[at(x)]);
   }
   bool is_rescaled(const Node &n) const {
     return n.op == Op::MatMul && g_.is_constant(n.inputs[1]) && g_[n.inputs[1]].single;
@@ -282,23 +283,32 @@ class ValueFinder {
   }
 
   /// Results that float16 might not hold although what is computed from them are numbers of float16 again, and what is
-  /// computed from these alone: exponentials reach 65504 at 11.1, a product of two numbers at 256.
+  /// computed from these: exponentials reach 65504 at 11.1, a product of two numbers at 256. A sum is as large as its
+  /// largest operand, a product with an ordinary number of any size.
   void keep_large_numbers() {
+    grown_ = none();
     if (half_ != Dtype::F16) return;
     find_small();
-    Flags large = none();
     for (const Node &n : g_.nodes) {
       const bool starts = may_grow(n);
-      if (!starts && !(combines(n) && any_of(n, large))) continue;
-      const auto belongs = [&](ValueId v) {
-        return !is_variable(v) || large[at(v)] || foreign_[at(v)] || small_[at(v)] || !product_of_rows(v).empty();
-      };
-      if (!starts && !std::ranges::all_of(n.inputs, belongs)) continue;
-      large[at(n.output)] = single_[at(n.output)] = true;
-      for (ValueId v : n.inputs)  // a sum with, or a quotient of, what may be as large
+      const bool goes_on = combines(n) && any_of(n, grown_) &&
+                           (is_sum(n) || std::ranges::all_of(n.inputs, [&](ValueId v) {
+                              return !is_variable(v) || grown_[at(v)] || foreign_[at(v)] || small_[at(v)];
+                            }));
+      if (starts || goes_on) grown_[at(n.output)] = single_[at(n.output)] = true;
+      if (!starts && !goes_on && !normalizes(n) && !is_quotient(n)) continue;
+      for (ValueId v : n.inputs)  // a product of rows by rows is ordinary, but not where this reads it
         if (is_variable(v))
           for (ValueId each : product_of_rows(v)) single_[at(each)] = true;
     }
+  }
+  static bool is_quotient(const Node &n) {
+    const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
+    return binary && binary->kind == BinaryKind::Div;
+  }
+  static bool is_sum(const Node &n) {
+    const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
+    return n.op == Op::Concat || (binary && (binary->kind == BinaryKind::Add || binary->kind == BinaryKind::Sub));
   }
   bool combines(const Node &n) const {
     if (is_bounded(n, half_)) return false;
@@ -324,11 +334,12 @@ class ValueFinder {
            has_extreme_operand(g_, n, half_);
   }
 
-  /// Whether a node starts such numbers. What only a convolution or a product reads becomes float16 in any case.
+  /// True for a node that starts such numbers. What only convolutions and products read is float16 in any case, unless
+  /// a factor of it has become part of their weights.
   bool may_grow(const Node &n) const {
     if (is_bounded(n, half_)) return false;
     const auto is_other = [this](const Node &r) {
-      return (r.op != Op::Conv && r.op != Op::MatMul) || scales_channels(r);
+      return (r.op != Op::Conv && r.op != Op::MatMul) || scales_channels(r) || is_rescaled(r);
     };
     const auto *unary = std::get_if<UnaryAttrs>(&n.attrs);
     if (unary && unary->act.kind == ActKind::Exp)
@@ -336,18 +347,18 @@ class ValueFinder {
     const bool is_output = std::ranges::find(g_.outputs, n.output) != g_.outputs.end();
     if (!is_output && !any_reader(n.output, is_other)) return false;
     if (unary) return unary->act.kind == ActKind::Reciprocal;
-    if (n.op == Op::MatMul) return sums_rows(n);
+    if (n.op == Op::MatMul || n.op == Op::Conv) return sums_elements(n) || is_scaled_down(n);
     const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
     if (!binary || !is_variable(n.inputs[0]) || !is_variable(n.inputs[1]) || normalizes(n)) return false;
-    const bool small_first = small_[at(n.inputs[0])], small_second = small_[at(n.inputs[1])];
+    const auto all = [&](const Flags &flags) { return flags[at(n.inputs[0])] && flags[at(n.inputs[1])]; };
     switch (binary->kind) {
-      case BinaryKind::Mul:
-        return !small_first && !small_second;
+      case BinaryKind::Mul:  // integers times their scale are ordinary numbers
+        return !small_[at(n.inputs[0])] && !small_[at(n.inputs[1])] && !any_of(n, exact_);
       case BinaryKind::Div:
         return true;
       case BinaryKind::Add:
-      case BinaryKind::Sub:  // from one end of a range to the other: twice as large
-        return is_extremum(n.inputs[0]) || is_extremum(n.inputs[1]);
+      case BinaryKind::Sub:  // of inputs, and from one end of a range to the other: twice as large
+        return all(foreign_) || is_extremum(n.inputs[0]) || is_extremum(n.inputs[1]);
       default:
         return false;
     }
@@ -358,23 +369,40 @@ class ValueFinder {
     origin(v, true, maximum);
     return maximum;
   }
+  /// A product of rows by rows that a factor or a divisor makes smaller.
+  bool is_scaled_down(const Node &n) const {
+    if (n.op != Op::MatMul || product_of_rows(n.output).empty()) return false;
+    if (small_[at(n.inputs[0])] || small_[at(n.inputs[1])]) return false;
+    return any_reader(n.output, [this](const Node &r) {
+      const auto *binary = std::get_if<BinaryAttrs>(&r.attrs);
+      if (!binary || (binary->kind != BinaryKind::Mul && binary->kind != BinaryKind::Div)) return false;
+      const bool divides = binary->kind == BinaryKind::Div;
+      const TensorPtr &c = g_[r.inputs[1]].constant ? g_[r.inputs[1]].constant : g_[r.inputs[0]].constant;
+      if (!c || c->dtype != Dtype::F32) return divides;
+      const float *x = c->as<float>();
+      return std::any_of(x, x + c->count(),
+                         [divides](float f) { return divides ? std::fabs(f) > 1 : std::fabs(f) < 1; });
+    });
+  }
   /// A sum or an average that is spelled as a product with equal numbers.
-  bool sums_rows(const Node &n) const {
-    const TensorPtr &w = g_[n.inputs[1]].constant;
-    if (!w || w->dtype != Dtype::F32 || w->count() < 2) return false;
-    const float *c = w->as<float>();
-    return std::all_of(c, c + w->count(), [c](float x) { return x == *c; });
+  bool sums_elements(const Node &n) const {
+    return !scales_channels(n) && std::any_of(n.inputs.begin(), n.inputs.begin() + 2, [this](ValueId v) {
+      const TensorPtr w = v == kNoValue ? nullptr : g_[v].constant;
+      if (!w || w->dtype != Dtype::F32 || w->count() < 2) return false;
+      const float *c = w->as<float>();
+      return std::all_of(c, c + w->count(), [c](float x) { return x == *c; });
+    });
   }
   /// The values from a product of rows by rows, as in distances and similarities, to v, if only moves and constant
   /// factors lie between.
   std::vector<ValueId> product_of_rows(ValueId v) const {
-    std::vector<ValueId> way{v};
-    for (const Node *n = maker(v); n; n = maker(way.back())) {
+    std::vector<ValueId> path{v};
+    for (const Node *n = maker(v); n; n = maker(path.back())) {
       const auto *binary = std::get_if<BinaryAttrs>(&n->attrs);
       const bool scales = binary && (binary->kind == BinaryKind::Mul || binary->kind == BinaryKind::Div);
-      if (n->op == Op::MatMul && is_variable(n->inputs[0]) && is_variable(n->inputs[1])) return way;
+      if (n->op == Op::MatMul && is_variable(n->inputs[0]) && is_variable(n->inputs[1])) return path;
       if (!rearranges(*n) && !(scales && has_constant(*n))) break;
-      way.push_back(n->inputs[is_variable(n->inputs[0]) ? 0 : 1]);
+      path.push_back(n->inputs[is_variable(n->inputs[0]) ? 0 : 1]);
     }
     return {};
   }
@@ -431,13 +459,28 @@ class ValueFinder {
     return enlarged_[at(n.output)] || large_[at(n.output)];
   }
 
-  /// Multiplies rows by a statistic of theirs or divides by it: the result is at most the root of their length.
+  /// Divides rows by a statistic of theirs, or multiplies them by its reciprocal: the result is at most the root of
+  /// their length.
   bool normalizes(const Node &n) const {
     const auto *binary = std::get_if<BinaryAttrs>(&n.attrs);
-    if (!binary || (binary->kind != BinaryKind::Mul && binary->kind != BinaryKind::Div)) return false;
-    return std::ranges::any_of(n.inputs, [&](ValueId v) {
+    if (!binary) return false;
+    const auto repeats = [&](ValueId v) {
       return is_variable(v) && statistic_[at(v)] && element_count(g_[v].shape) < element_count(g_[n.output].shape);
-    });
+    };
+    if (binary->kind == BinaryKind::Div) return repeats(n.inputs[1]);
+    return binary->kind == BinaryKind::Mul &&
+           std::ranges::any_of(n.inputs, [&](ValueId v) { return repeats(v) && is_reciprocal(v); });
+  }
+
+  /// True for a Reciprocal, a Rsqrt or a constant divided by something, also behind moves.
+  bool is_reciprocal(ValueId v) const {
+    const Node *n = maker(v);
+    while (n && rearranges(*n)) n = maker(n->inputs[0]);
+    if (!n) return false;
+    if (const auto *binary = std::get_if<BinaryAttrs>(&n->attrs))
+      return binary->kind == BinaryKind::Div && g_.is_constant(n->inputs[0]);
+    const auto *unary = std::get_if<UnaryAttrs>(&n->attrs);
+    return unary && (unary->act.kind == ActKind::Reciprocal || unary->act.kind == ActKind::Rsqrt);
   }
 
   /// Marks operands whose relative error the node, or a later one of the same operator, makes larger.
@@ -476,7 +519,7 @@ class ValueFinder {
   const std::vector<int> made_;
   std::vector<std::vector<size_t>> readers_;  // nodes that read a value
   Flags chip_;                                // one for each node
-  Flags foreign_, statistic_, large_, scores_, angles_, decided_, wide_, exact_, enlarged_, single_, small_;
+  Flags foreign_, statistic_, large_, scores_, angles_, decided_, wide_, exact_, enlarged_, single_, small_, grown_;
 };
 
 }  // namespace

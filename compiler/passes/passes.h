@@ -34,7 +34,7 @@ void fuse_quantized(Graph &graph);
 /// order or shape.
 void fuse_activation(Graph &graph);
 
-/// Makes one node of those of the chip that compute the same of the same operands.
+/// Merges nodes of the chip with equal operators, attributes and operands.
 void merge_equal(Graph &graph);
 
 /// Lets a convolution or an average do the zero padding that stands in front of it.

@@ -109,7 +109,9 @@ class Finder {
         names_(names),
         readers_(graph.values.size()),
         made_by_(graph.producers()),
-        output_(graph.values.size()) {
+        output_(graph.values.size()),
+        masked_later_(graph.values.size()) {
+    find_masked_later();
     for (size_t i = 0; i < g_.nodes.size(); ++i)
       for (ValueId v : g_.nodes[i].inputs)
         if (v != kNoValue) readers_[at(v)].push_back(i);
@@ -168,10 +170,7 @@ class Finder {
     if (found == seen_.histograms.end() || !can_be_real(v)) return "";
     if (found->second.infinities()) return "it has numbers that are infinite";
     std::string out = mask_in(v, found->second);
-    if (out.empty() && may_be_masked(v))
-      out =
-          "a mask that was 0 in all samples may make its numbers any size; what is behind it needs samples with masked "
-          "elements";
+    if (out.empty() && may_be_masked(v)) out = std::string(kUnseenMask) + " may make its numbers any size";
     const int i = made_by_[at(v)];
     if (std::set<ValueId> seen;
         out.empty() && i >= 0 && g_.nodes[static_cast<size_t>(i)].op == Op::Concat && keeps_apart(v, seen))
@@ -244,12 +243,12 @@ class Finder {
     return "";
   }
 
-  /// True if a value belongs to a mask that was 0 in all samples, or to what such a mask was added to: where it is not
-  /// 0, an exponential function, a maximum or a comparison has to see that.
+  /// True if a value belongs to a mask that was 0 in all samples, or to sums with such a mask, and exponential
+  /// functions, maxima or comparisons read them.
   bool may_be_masked(ValueId v) const {
-    std::set<ValueId> seen, looked_at;
+    std::set<ValueId> seen;
     if (is_silent(v)) return leads_to_masked(v, seen);
-    return is_masked_later(v, seen) && reader_of(v, {true, true}, looked_at) != Reader::Number;
+    return masked_later_[at(v)] && reader_of(v, {true, true}, seen) != Reader::Number;
   }
 
   bool is_silent(ValueId v) const {
@@ -274,16 +273,17 @@ class Finder {
     });
   }
 
-  /// True for a sum with a mask that was 0 in all samples, and for what is computed from it element by element.
-  bool is_masked_later(ValueId v, std::set<ValueId> &seen) const {
-    if (made_by_[at(v)] < 0 || !seen.insert(v).second) return false;
-    const Node &n = g_.nodes[static_cast<size_t>(made_by_[at(v)])];
-    if (is_sum(n) && std::ranges::any_of(n.inputs, [this](ValueId x) { return is_silent(x); })) return true;
-    if (n.op != Op::Binary && n.op != Op::Unary && n.op != Op::Where && !graph::moves(n) && !scales_channels(g_, n))
-      return false;
-    return std::ranges::any_of(n.inputs, [&](ValueId x) {
-      return x != kNoValue && g_[x].dtype == graph::Dtype::F32 && !g_.is_constant(x) && is_masked_later(x, seen);
-    });
+  /// Marks sums with a mask that was 0 in all samples, and what is computed from them element by element.
+  void find_masked_later() {
+    for (const Node &n : g_.nodes) {
+      const bool elementwise =
+          n.op == Op::Binary || n.op == Op::Unary || n.op == Op::Where || graph::moves(n) || scales_channels(g_, n);
+      masked_later_[at(n.output)] =
+          (is_sum(n) && std::ranges::any_of(n.inputs, [this](ValueId x) { return is_silent(x); })) ||
+          (elementwise && std::ranges::any_of(n.inputs, [this](ValueId x) {
+             return x != kNoValue && g_[x].dtype == graph::Dtype::F32 && !g_.is_constant(x) && masked_later_[at(x)];
+           }));
+    }
   }
 
   /// The strictest kind of all that reads masked numbers of a value. `seen`: values that have been looked at.
@@ -434,6 +434,7 @@ class Finder {
   const std::vector<int> made_by_;
   std::vector<Stored> output_;    // for each value: types in which outputs are stored that it is
   std::set<ValueId> near_float_;  // values that become outputs in float32
+  std::vector<bool> masked_later_;
 };
 
 }  // namespace

@@ -30,6 +30,9 @@ struct Seen {
 /// Values that outputs are rearrangements, concatenations or multiples of, and the outputs.
 std::set<graph::ValueId> find_near_outputs(const graph::Graph &graph);
 
+/// The beginning of the reason of a tensor with a mask that no sample has.
+inline constexpr const char *kUnseenMask = "a mask that was 0 in all samples";
+
 struct CoarseTensor {
   graph::ValueId value = graph::kNoValue;
   std::string reason;

@@ -24,11 +24,18 @@ using graph::ValueId;
 Status find_kept(const Graph &g, const std::set<std::string> &names, std::set<int> &out) {
   for (const std::string &name : names) {
     const size_t before = out.size();
+    std::string now = name;
     for (size_t s = 0; s < g.sources.size(); ++s)
-      if (g.sources[s].name == name) out.insert(static_cast<int>(s));
+      if (g.sources[s].name == name) {
+        out.insert(static_cast<int>(s));
+        if (const int twin = g.sources[s].merged_into; twin >= 0) {  // equal nodes are one
+          now = g.sources[static_cast<size_t>(twin)].name;
+          out.insert(twin);
+        }
+      }
     if (out.size() == before) return Status::error("no node of the network has the name '" + name + "'");
     const bool any = std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node &n) {
-      return out.count(n.source) && g.sources[static_cast<size_t>(n.source)].name == name;
+      return out.count(n.source) && g.sources[static_cast<size_t>(n.source)].name == now;
     });
     if (!any)
       return Status::error("node '" + name +
@@ -329,6 +336,7 @@ class Quantizer {
   void warn_of_parts(const Plan &plan) {
     if (!options_.samples) return;
     out_.warnings = find_coarse_parts(g_, plan, seen_, known_.quants, names_);
+    warn_of_silent();
     for (size_t k = 0; k < g_.outputs.size(); ++k) {
       if (!plan.outputs[k]) continue;
       const float scale = scale_of_output(k);
@@ -342,6 +350,21 @@ class Quantizer {
       out_.warnings.push_back(text + ". --output-type '" + g_.output_names[k] +
                               "=float32' keeps it in real numbers; or make each part an output of its own in the file");
     }
+  }
+
+  /// Samples without padding, or with the state of a first step, do not show what other launches have.
+  void warn_of_silent() {
+    for (ValueId v : g_.inputs)
+      if (const auto seen = seen_.ranges.find(v);
+          seen != seen_.ranges.end() && seen->second.low == 0 && seen->second.high == 0 && !known_.reals.count(v))
+        out_.warnings.push_back("input '" + g_[v].name + "' was 0 in all samples, and other numbers of it are lost: " +
+                                "calibrate with samples that have such numbers");
+    for (const RealResult &t : out_.real_tensors)
+      if (t.reason.starts_with(kUnseenMask)) {
+        out_.warnings.push_back("no sample has masked elements (tensor '" + t.name + "'): the ranges of what is " +
+                                "computed from them are those of unmasked ones; calibrate with masked samples as well");
+        break;
+      }
   }
 
   /// The scale of an output of integers: that of the value that it is a rearrangement of.

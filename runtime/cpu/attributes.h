@@ -234,6 +234,7 @@ struct RequantAttrs {
   Quant in, out;
   Activation act;  ///< of the number in between
   Dtype to = Dtype::F32;
+  bool operator==(const RequantAttrs &) const = default;
 };
 
 /// The values of an attribute of a user's own operator: one number or text is a list of one.

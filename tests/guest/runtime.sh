@@ -31,7 +31,7 @@ run env NPU_CACHE=strict "$bin/npu_runtime_test" --gtest_filter='LaunchTest*:Loa
 run "$bin/npu_upload_test"
 # With a compiler in them.
 if [ -e "$bin/npuc" ]; then
-	run "$bin/npu_shapes_test"
+	run env NPU_TEST_PLUGIN_FILE="$bin/../lib/libnpu_test_plugin.so" "$bin/npu_shapes_test"
 	run "$bin/npu_quant_test"
 else
 	echo "== npu_shapes_test and npu_quant_test are for boards with the compiler"
