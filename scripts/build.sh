@@ -4,8 +4,8 @@
 # Configures the build folder if needed, and builds targets of CMake in it. Only one process at a time: the others say
 # for whom they wait.
 #
-#   build.sh demo [npu-smi]   what a demo and programs in C, C++ and Python need, without tests
-#   build.sh programs         the same and all tools
+#   build.sh demo [npu-smi]   what a demo needs
+#   build.sh programs         the same, what programs in C, C++ and Python need, and all tools
 #   build.sh programs extras  what `make install` installs
 #   build.sh all              everything, with the tests
 #   build.sh TARGET...        these

@@ -2,6 +2,7 @@
 // Operators that pick or place elements by indices, and those that make indices.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -346,10 +347,9 @@ int compare(const T *a, const T *b, int64_t n) {
   return 0;
 }
 
-template <class T>
-Classes classify(const T *data, int64_t rows, int64_t width, bool sorted) {
+/// `compared` is compare() of two rows, whatever their type.
+Classes classify(int64_t rows, bool sorted, const std::function<int(int64_t, int64_t)> &compared) {
   std::vector<int64_t> order(static_cast<size_t>(rows)), number(order.size());
-  const auto compared = [&](int64_t a, int64_t b) { return compare(data + a * width, data + b * width, width); };
   std::iota(order.begin(), order.end(), int64_t{0});
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return compared(a, b) < 0; });
   Classes out;
@@ -390,8 +390,11 @@ Status unique(OpContext &c) {
   const Tensor &t = *c.graph[rows].constant;
   const int64_t n = t.shape[0], width = n ? t.count() / n : 0;
   const bool sorted = c.attr_i("sorted", 1) != 0;
-  const Classes classes =
-      cpu::with_number(t.dtype, [&](auto type) { return classify(t.as<decltype(type)>(), n, width, sorted); });
+  const Classes classes = cpu::with_number(t.dtype, [&](auto type) {
+    const auto *data = t.as<decltype(type)>();
+    return classify(n, sorted,
+                    [=](int64_t a, int64_t b) { return compare(data + a * width, data + b * width, width); });
+  });
   const std::vector<int64_t> *lists[] = {&classes.first, &classes.of_row, &classes.count};
   for (size_t k = 0; k < 3; ++k)
     if (c.wants_output(k + 1)) c.results[k + 1] = c.constant(make_i64(*lists[k]));

@@ -13,11 +13,8 @@ bool is_short(Dtype type) { return is_byte(type) || type == Dtype::I16 || type =
 
 /// Precondition: is_short(type).
 Status check_zero(const std::string &what, int32_t zero, Dtype type) {
-  return with_integer(type, [&](auto value) {
-    return std::in_range<decltype(value)>(zero) ? Status()
-                                                : Status::error("zero point " + std::to_string(zero) + " of " + what +
-                                                                " is outside " + dtype_name(type));
-  });
+  if (with_integer(type, [&](auto value) { return std::in_range<decltype(value)>(zero); })) return {};
+  return Status::error("zero point " + std::to_string(zero) + " of " + what + " is outside " + dtype_name(type));
 }
 
 Status check_multiplier(OperandKinds in, int64_t channels) {

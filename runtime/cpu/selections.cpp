@@ -16,7 +16,8 @@ bool before(T a, T b, bool smallest) {
   return smallest ? a < b : a > b;
 }
 
-/// Calls visit(o, i, values) for each row along an axis. Values are of the integer type, or double.
+/// Calls visit(o, i, values) for each row along an axis. Values are int64_t, uint64_t or double: what holds all
+/// elements of the type.
 template <class Visit>
 void each_row(const Tensor &x, int axis, Visit visit) {
   const Rows rows(x.shape, axis);
@@ -28,7 +29,8 @@ void each_row(const Tensor &x, int axis, Visit visit) {
     });
   };
   if (!is_integer(x.dtype)) return each(double{}, [&](int64_t i) { return load(x, i); });
-  with_integer(x.dtype, [&](auto type) { each(type, [&](int64_t i) { return x.as<decltype(type)>()[i]; }); });
+  if (x.dtype == Dtype::U64) return each(uint64_t{}, [&](int64_t i) { return x.as<uint64_t>()[i]; });
+  each(int64_t{}, [&](int64_t i) { return load_integer(x, i); });
 }
 
 }  // namespace

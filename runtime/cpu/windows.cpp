@@ -45,7 +45,8 @@ void pool_as(const PoolAttrs &attrs, const Tensor &x, Tensor &out) {
 }  // namespace
 
 void pool(const PoolAttrs &attrs, const Tensor &x, Tensor &out) {
-  with_number(x.dtype, [&](auto type) { pool_as<decltype(type)>(attrs, x, out); });
+  if (x.dtype == Dtype::F32) return pool_as<float>(attrs, x, out);
+  x.dtype == Dtype::I8 ? pool_as<int8_t>(attrs, x, out) : pool_as<uint8_t>(attrs, x, out);
 }
 
 void pool_indices(const PoolIndicesAttrs &attrs, const Tensor &x, Tensor &out) {

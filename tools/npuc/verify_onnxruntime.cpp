@@ -11,8 +11,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <regex>
+#include <fstream>
+#include <map>
 #include <sstream>
+#include <string_view>
 
 #include "common/command_line.h"
 #include "compiler/import/external_files.h"
@@ -44,11 +46,24 @@ class Folder {
   std::string path_;
 };
 
+/// Length of the sequence for terminals that a text begins with: ESC [, parameters, a letter. 0: it begins with none.
+size_t control_length(std::string_view text) {
+  if (!text.starts_with("\x1b[")) return 0;
+  const size_t end = text.find_first_not_of("0123456789;?", 2);
+  if (end == text.npos) return 0;
+  const char last = text[end];
+  return (last >= 'A' && last <= 'Z') || (last >= 'a' && last <= 'z') ? end + 1 : 0;
+}
+
 /// Text without the sequences that control terminals.
 std::string plain(const std::string &text) {
-  static const std::regex sequence("\x1b\\[[0-9;?]*[A-Za-z]");
-  std::string out;
-  std::istringstream lines(std::regex_replace(text, sequence, ""));
+  std::string rest, out;
+  for (size_t i = 0; i < text.size();) {
+    const size_t control = control_length(std::string_view(text).substr(i));
+    if (control == 0) rest += text[i];
+    i += control == 0 ? 1 : control;
+  }
+  std::istringstream lines(rest);
   for (std::string line; std::getline(lines, line);) out += (out.empty() ? "" : "\n") + printable(line);
   return out;
 }
