@@ -5,11 +5,11 @@
 #include <set>
 
 #include "compiler/api/compile_graph.h"
-#include "compiler/import/node_order.h"
 #include "compiler/graph/partition.h"
 #include "compiler/graph/remove_dead.h"
 #include "compiler/import/help.h"
 #include "compiler/import/importer.h"
+#include "compiler/import/node_order.h"
 #include "compiler/import/open_batch.h"
 
 namespace npu::compiler {
