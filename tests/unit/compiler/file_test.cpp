@@ -214,10 +214,10 @@ TEST(ContentStore, HasObjectsWithKeysAlone) {
   EXPECT_TRUE(graph::in_one_store("/r/.git/lfs/objects/ab/cd/" + hash, "/r/.git/lfs/objects/01/23/" + hash));
   EXPECT_TRUE(graph::in_one_store("/c/cas/ab/" + hash, "/c/cas/cd/" + hash));
   EXPECT_FALSE(graph::in_one_store(nix + "-model/net.onnx", "/nix/secret"));
-  const std::string other = "/srv/root" + nix;  // a store elsewhere
+  const std::string other = "/srv/store" + nix;  // a store elsewhere
   EXPECT_TRUE(graph::in_one_store(other + "-model/share/net.onnx", other + "-data/share/net.data"));
   EXPECT_FALSE(graph::in_one_store(other + "-model/share/net.onnx", nix + "-data/share/net.data"));
-  EXPECT_FALSE(graph::in_one_store(other + "-model/share/net.onnx", "/srv/root/nix/store/mine/net.data"));
+  EXPECT_FALSE(graph::in_one_store(other + "-model/share/net.onnx", "/srv/store/nix/store/mine/net.data"));
   EXPECT_FALSE(graph::in_one_store("/srv/store/models/net.onnx", "/srv/store/secrets/net.data"));
   EXPECT_FALSE(graph::in_one_store("/r/.git/lfs/objects/ab/cd/" + hash, "/r/.git/config"));
   EXPECT_FALSE(graph::in_one_store("/srv/ab/" + hash, "/srv/cd/" + hash));
