@@ -456,7 +456,13 @@ class ValueFinder {
       return (r.op != Op::Conv && r.op != Op::MatMul) || scales_channels(r);
     };
     if (!any_reader(n.output, is_other)) return false;
-    return enlarged_[at(n.output)] || large_[at(n.output)];
+    const auto is_single = [&](ValueId v) {
+      while (!single_[at(v)] && maker(v) && rearranges(*maker(v))) v = maker(v)->inputs[0];
+      return single_[at(v)];
+    };
+    const bool of_single = half_ == Dtype::F16 && !is_bounded(n, half_) &&
+                           std::ranges::any_of(n.inputs, [&](ValueId v) { return is_variable(v) && is_single(v); });
+    return enlarged_[at(n.output)] || large_[at(n.output)] || of_single;
   }
 
   /// Divides rows by a statistic of theirs, or multiplies them by its reciprocal: the result is at most the root of

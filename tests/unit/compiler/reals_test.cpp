@@ -472,6 +472,15 @@ TEST(Reals, IntermediateResultsAboveTheRange) {
   norm.output(norm.op("BatchNormalization", {norm.input({1, 1, 4}, "L"), scale, shift, norm.floats({0}), one}));
   ASSERT_NO_FATAL_FAILURE(expect_like_single(norm, {tensor({1, 1, 4}, {kLowest, 1, 3e38f, -7e5f})}, 1));
 
+  // The same of scores, which are float32 and may be as large.
+  OnnxBuilder scores(17);
+  const std::string score = scores.op("Mul", {same(scores, scores.input({1, 4}, "x"), 4), scores.scalar(16)});
+  const std::string factor = scores.floats({0.75f}), summand = scores.floats({-0.5f});
+  const std::string flat = scores.op("Reshape", {score, scores.ints({4, 1})});
+  scores.output(scores.op("BatchNormalization", {flat, factor, summand, scores.floats({0}), scores.floats({1})}));
+  scores.output(scores.op("Softmax", {score}));
+  ASSERT_NO_FATAL_FAILURE(expect_like_single(scores, {tensor({1, 4}, {-20480, 1, 20480, 3})}, 1));
+
   // 2^15 * 2^15 * 1 * 2, with others beside the diagonal.
   OnnxBuilder det(17);
   det.output(det.op("Det", {det.input({4, 4}, "x")}));
