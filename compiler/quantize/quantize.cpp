@@ -23,20 +23,15 @@ using graph::ValueId;
 /// The sources of nodes that stay in float32.
 Status find_kept(const Graph &g, const std::set<std::string> &names, std::set<int> &out) {
   for (const std::string &name : names) {
-    const size_t before = out.size();
-    std::string now = name;
-    for (size_t s = 0; s < g.sources.size(); ++s)
-      if (g.sources[s].name == name) {
-        out.insert(static_cast<int>(s));
-        if (const int twin = g.sources[s].merged_into; twin >= 0) {  // equal nodes are one
-          now = g.sources[static_cast<size_t>(twin)].name;
-          out.insert(twin);
-        }
-      }
-    if (out.size() == before) return Status::error("no node of the network has the name '" + name + "'");
-    const bool any = std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node &n) {
-      return out.count(n.source) && g.sources[static_cast<size_t>(n.source)].name == now;
-    });
+    std::set<int> own;
+    for (size_t s = 0; s < g.sources.size(); ++s) {
+      if (g.sources[s].name != name) continue;
+      own.insert(static_cast<int>(s));
+      if (g.sources[s].merged_into >= 0) own.insert(g.sources[s].merged_into);  // equal nodes are one
+    }
+    if (own.empty()) return Status::error("no node of the network has the name '" + name + "'");
+    const bool any = std::ranges::any_of(g.nodes, [&](const Node &n) { return own.count(n.source) != 0; });
+    out.merge(own);
     if (!any)
       return Status::error("node '" + name +
                            "' cannot stay in float32 by itself: it is folded, or a part of the node in front of it, "
@@ -354,13 +349,14 @@ class Quantizer {
 
   /// Samples without padding, or with the state of a first step, do not show what other launches have.
   void warn_of_silent() {
+    const size_t before = out_.warnings.size();
     for (ValueId v : g_.inputs)
       if (const auto seen = seen_.ranges.find(v);
           seen != seen_.ranges.end() && seen->second.low == 0 && seen->second.high == 0 && !known_.reals.count(v))
         out_.warnings.push_back("input '" + g_[v].name + "' was 0 in all samples, and other numbers of it are lost: " +
                                 "calibrate with samples that have such numbers");
     for (const RealResult &t : out_.real_tensors)
-      if (t.reason.starts_with(kUnseenMask)) {
+      if (out_.warnings.size() == before && t.reason.starts_with(kUnseenMask)) {
         out_.warnings.push_back("no sample has masked elements (tensor '" + t.name + "'): the ranges of what is " +
                                 "computed from them are those of unmasked ones; calibrate with masked samples as well");
         break;

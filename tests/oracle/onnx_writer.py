@@ -128,6 +128,14 @@ class Graph:
         self._initializers.append(_tensor(name, array))
         return name
 
+    def external(self, name, shape, location):
+        """An initializer of float32 whose bytes are those of another file."""
+        dims = b"".join(_int(1, d) for d in shape)
+        entry = _bytes(1, "location") + _bytes(2, location)
+        self._initializers.append(dims + _int(2, DATA_TYPES["float32"]) + _bytes(8, name) + _bytes(13, entry) +
+                                  _int(14, 1))
+        return name
+
     def node(self, op, inputs, out=None, domain="", **attrs):
         """A node. `out` is a name, a list of names, or absent (one output with a name of its own); "" is a missing
         input. `domain`: where the operator is not one of ONNX's own."""

@@ -15,7 +15,7 @@ constexpr double kGap = 24, kDummyGap = 10, kDummyWidth = 6, kRowGap = 44, kMarg
 constexpr int kSweeps = 12;
 /// Rows that a net passes at most. Longer ones are drawn without a way of their own.
 constexpr size_t kLongestNet = 400;
-/// Rows that all nets pass at most, likewise.
+/// The most rows that all nets together pass. Nets beyond are drawn without a way of their own.
 constexpr size_t kMostDummies = 200'000;
 constexpr size_t kNone = SIZE_MAX;
 

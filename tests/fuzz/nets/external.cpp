@@ -16,9 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where a model and its data are. `real`: model and data; `links`: what links to them, if that is how they are found.
+/// The paths of a model and its data below a folder.
 struct Layout {
-  const char *name, *model, *data, *location;
+  const char *name, *model, *data;
+  const char *location;  ///< of the data, as the model names it
+  /// Links to the model, to the data and to the model's folder; empty: there is none.
   const char *linked_model = "", *linked_data = "", *linked_folder = "";
 };
 

@@ -8,9 +8,9 @@
 
 namespace npu::fuzz {
 
-/// What the network is when its initializers are external data behind relative paths, links to files or to folders, or
-/// in the objects of a model cache: with another graph than `expected`, or refused, it is a finding. Empty: it is the
-/// same, or has no initializer.
+/// Imports the network with its initializers as external data, behind relative paths, links to files or to folders, or
+/// in the objects of a model cache. Returns how its graph differs from `expected`, or the error; empty: it does not, or
+/// it has no initializer.
 std::string check_external(const Made &made, const graph::Graph &expected);
 
 }  // namespace npu::fuzz

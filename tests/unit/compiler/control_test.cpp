@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/graph/evaluate.h"
+#include "compiler/graph/print.h"
 #include "compiler/import/importer.h"
 #include "runtime/cpu/element.h"
 #include "runtime/cpu/subnet.h"
@@ -140,6 +141,28 @@ TEST(If, ABranchThatCannotBeCompiledFailsWhenItIsChosen) {
                           "[-1, 7]), so launches that choose it fail: --input sr=16000 chooses the then_branch"),
             std::string::npos)
       << warnings;
+}
+
+/// Each iteration converts the body again.
+TEST(If, InALoopGivesOneWarning) {
+  OnnxBuilder b, body, fits, odd;
+  b.input({128}, "x");
+  const std::string chosen = b.input({}, "chosen", TensorProto::BOOL);
+  body.input({}, "turn", TensorProto::INT64);
+  const std::string go = body.input({}, "go", TensorProto::BOOL), state = body.input({128}, "state");
+  fits.output(fits.op("Neg", {state}));
+  odd.output(odd.op("Reshape", {state, odd.ints({-1, 7})}));
+  body.output(body.op("Identity", {go}));
+  body.model.mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
+      TensorProto::BOOL);
+  body.output(body.op("If", {chosen}));
+  body.attr("then_branch", fits).attr("else_branch", odd);
+  b.output(b.op("Loop", {b.indices({}, {5}), "", "x"}));
+  b.attr("body", body);
+  graph::Graph g;
+  ASSERT_EQ(import(b, g), "");
+  ASSERT_EQ(g.warnings.size(), 1u) << graph::to_text(g);
+  EXPECT_NE(g.warnings[0].find("its else_branch cannot be compiled"), std::string::npos) << g.warnings[0];
 }
 
 /// 128 elements fill neither rows of 7 nor rows of 100.

@@ -77,6 +77,16 @@ TEST(MergeEqual, LeavesOneOfThoseThatComputeTheSame) {
             "output t9 = t9\noutput t2 = t2\noutput t4 = t2\noutput t10 = t10\noutput t11 = t11\n");
 }
 
+/// 1 / -0 is another infinity.
+TEST(MergeEqual, KeepsTheSignsOfZeros) {
+  OnnxBuilder b;
+  const std::string x = b.input({2}, "x"), pads = b.ints({1, 0});
+  for (const float zero : {0.0f, -0.0f}) b.output(b.op("Reciprocal", {b.op("Pad", {x, pads, b.scalar(zero)})}));
+  graph::Graph g = import(b);
+  graph::merge_equal(g);
+  EXPECT_EQ(g.nodes.size(), 4u) << graph::to_text(g);
+}
+
 TEST(MergePad, MovesZerosIntoTheConvolution) {
   OnnxBuilder b;
   const std::string padded = b.op("Pad", {b.input({1, 2, 5, 5}, "x"), b.ints({0, 0, 1, 2, 0, 0, 3, 0})});

@@ -226,7 +226,48 @@ TEST(Quantize, MasksThatNoSampleHas) {
       net.unseen = true;
       quantize::Result told;
       EXPECT_EQ(check_parts(net, 0.95, &told), "") << kind << " " << far;
+      std::string warnings;
+      for (const std::string &w : told.warnings) warnings += w + "\n";
+      // A Where that has never chosen looks as one of which both operands are ordinary.
+      if (kind != std::string("where")) {
+        EXPECT_SAYS(warnings, "no sample has masked elements (tensor '");
+      }
     }
+  quantize::Result told;
+  EXPECT_EQ(check_parts(masked_attention("input", -1e4f), 0.95, &told), "");
+  EXPECT_TRUE(told.warnings.empty()) << told.warnings[0];
+}
+
+/// The state of a recurrent network in its first step.
+TEST(Quantize, InputsThatWereZeroAreNamed) {
+  OnnxBuilder b(14);
+  const std::string x = b.op("MatMul", {b.input({1, 8}, "x"), b.weights({8, 8})});
+  const std::string h = b.op("MatMul", {b.input({1, 8}, "h"), b.weights({8, 8})});
+  b.output(b.op("Tanh", {b.op("Add", {x, h})}));
+  const Made made = make(b, int8_options(4, [](size_t, std::vector<Tensor> &inputs) {
+                           std::fill_n(inputs[1].as<float>(), inputs[1].count(), 0.0f);
+                         }));
+  ASSERT_EQ(made.error, "");
+  ASSERT_EQ(made.result.warnings.size(), 1u);
+  EXPECT_SAYS(made.result.warnings[0], "input 'h' was 0 in all samples, and other numbers of it are lost");
+}
+
+/// Of two equal nodes one is left, and has both names.
+TEST(Quantize, EqualNodesAreKeptByEitherName) {
+  for (const char *name : {"first", "second"}) {
+    OnnxBuilder b(14);
+    const std::string x = b.input({4, 8}, "x"), w = b.weights({8, 8});
+    const std::string first = b.op("MatMul", {x, w});
+    b.named("first");
+    const std::string second = b.op("MatMul", {x, w});
+    b.named("second");
+    b.output(b.op("MatMul", {b.op("Relu", {b.op("Add", {first, second})}), b.weights({8, 8})}));
+    Options options = int8_options(4);
+    options.keep = {name};
+    const Made made = make(b, options);
+    EXPECT_EQ(made.error, "") << name;
+    EXPECT_TRUE(made.result.table.keep.count("first")) << name;
+  }
 }
 
 /// Numbers of two magnitudes, which a function reads. The large ones are a mask only if the function's result spans

@@ -188,6 +188,11 @@ class Verify(unittest.TestCase):
             file.write(content)
         return self.path(name)
 
+    @staticmethod
+    def content(path):
+        with open(path, "rb") as file:
+            return file.read()
+
     def npuc(self, *arguments, **environment):
         """Status, standard output, standard error; by npuc's evaluator unless the test has a stand-in."""
         base = {k: v for k, v in os.environ.items() if k not in ("NPU_SIM", "NPUC_ONNXRUNTIME")}
@@ -423,14 +428,33 @@ class Verify(unittest.TestCase):
     def test_files_that_are_read_are_not_overwritten(self):
         model, values = self.write("double.onnx", double()), self.path("values=1.npy")
         np.save(values, np.zeros((2, 8), np.float32))
-        before = open(values, "rb").read()
+        before = self.content(values)
         for options in (("--verify", "--verify-input", "x=" + values), ("--input", "x=" + values),
                         ("--plugin", values), ("--quantize", "int8", "--calibrate", values),
                         ("--quantize", "int8", "--calibration-table", values)):
             code, _, err = self.npuc(model, "-q", "-o", values, *options)
             self.assertEqual(code, FAILED, (options, err))
-            self.assertEqual(open(values, "rb").read(), before)
+            self.assertEqual(self.content(values), before)
         self.assertIn("--output", err)
+        sample = os.path.join(self.samples([2, 8]), "0.npy")
+        before = self.content(sample)
+        code, _, err = self.npuc(model, "-q", "-o", sample, "--quantize", "int8", "--calibrate", self.path("samples"))
+        self.assertEqual((code, self.content(sample)), (FAILED, before))
+        self.assertIn("--output and a sample of --calibrate are the same file", err)
+
+    def test_data_and_plug_ins_of_the_environment_are_not_overwritten(self):
+        g = Graph("data")
+        g.output(g.node("Add", [g.input("x", [2, 8]), g.external("w", [8], "net.data")]), [2, 8])
+        model, data = self.write("data.onnx", g.serialize()), self.write("net.data", b"\0" * 32)
+        library = shutil.copy(os.path.join(BIN, "..", "lib", "libnpu_test_plugin.so"), self.path("own.so"))
+        self.assertEqual(self.npuc(model, "-q", "-o", self.path("right.bmodel"))[0], 0)
+        for path, words, environment in ((data, "the model's external data", {}),
+                                         (library, "a plug-in", {"NPU_PLUGINS": library})):
+            before = self.content(path)
+            for option in (("-o", path), ("-o", self.path("x.bmodel"), "--report", "json=" + path)):
+                code, _, err = self.npuc(model, "-q", *option, **environment)
+                self.assertEqual((code, self.content(path)), (FAILED, before), err)
+                self.assertIn(words + " are the same file", err)
 
     def test_an_open_batch_is_one(self):
         g = Graph("open")
