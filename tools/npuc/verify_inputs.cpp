@@ -138,28 +138,11 @@ Range limits() {
 }
 
 Range limits_of(Dtype type) {
-  switch (type) {
-    case Dtype::Bool:
-      return {0, 1};
-    case Dtype::I8:
-      return limits<int8_t>();
-    case Dtype::U8:
-      return limits<uint8_t>();
-    case Dtype::I16:
-      return limits<int16_t>();
-    case Dtype::U16:
-      return limits<uint16_t>();
-    case Dtype::I32:
-      return limits<int32_t>();
-    case Dtype::U32:
-      return limits<uint32_t>();
-    case Dtype::F16:
-      return {-65504, 65504};
-    case Dtype::BF16:
-      return {-0x1.fep127, 0x1.fep127};
-    default:
-      return limits<float>();
-  }
+  if (type == Dtype::Bool) return {0, 1};
+  if (type == Dtype::F16) return {-65504, 65504};
+  if (type == Dtype::BF16) return {-0x1.fep127, 0x1.fep127};
+  if (!cpu::is_integer(type)) return limits<float>();
+  return cpu::with_integer(type, [](auto integer) { return limits<decltype(integer)>(); });
 }
 
 /// Reads NAME=LOW,HIGH.
