@@ -146,13 +146,28 @@ void usage_begin(char text[USAGE_BYTES]) {
   }
 }
 
+/* The lines that are not the same, in one line: what shows of a log may be one line. */
+static const char *changed_lines(const char *before, const char *after, char text[2 * USAGE_BYTES]) {
+  text[0] = 0;
+  while (*before || *after) {
+    const int old = (int)strcspn(before, "\n"), now = (int)strcspn(after, "\n");
+    const size_t n = strlen(text);
+
+    if (old != now || memcmp(before, after, (size_t)now) != 0)
+      snprintf(text + n, 2 * USAGE_BYTES - n, "%s%.*s -> %.*s", n ? "; " : "", old, before, now, after);
+    before += old + (before[old] != 0);
+    after += now + (after[now] != 0);
+  }
+  return text;
+}
+
 void usage_expect(const char *before) {
-  char after[USAGE_BYTES];
+  char after[USAGE_BYTES], changes[2 * USAGE_BYTES];
 
   for (int tries = 0; tries < FOREVER_MS / 100; tries++) {
     usage_take(after);
     if (!strcmp(before, after)) return;
     usleep(tries < 50 ? 10000 : 100000);
   }
-  fail_msg("before:\n%safter:\n%s", before, after);
+  fail_msg("in use before -> after: %s", changed_lines(before, after, changes));
 }
