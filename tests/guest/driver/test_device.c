@@ -252,8 +252,8 @@ static void messages_at_load_are_explained(void **state) {
 
     if (strstr(line, "Initialized npu ")) break;
     if (sscanf(line, "<%d>", &level) != 1 || level % 8 > WARNING) continue;
-    /* Pages that a program before has given back, and the number of such lines that the kernel left out; reports about
-     * the driver's own memory count. */
+    /* Reports on pages that an earlier program gave back, and the kernel's count of reports that it left out. Reports
+     * on the driver's own memory fail the test. */
     if (strstr(line, "*ERROR* caches: ") && strstr(line, ": unknown memory at ")) continue;
     if (strstr(line, "npu_cache_log: ") && strstr(line, " callbacks suppressed")) continue;
     if (strstr(line, " npu") && !is_explained(log, line)) fail_msg("at load: %s", line);

@@ -51,7 +51,7 @@ static int all_calls(int fd, const struct stream *stream) {
     void *map = mmap(NULL, system.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, system.mmap_offset);
 
     failed += map == MAP_FAILED;
-    /* Memory for the process's list of mappings may fail as well: the mapping, and with it the buffer, stays. */
+    /* munmap() allocates, too: where that fails the mapping stays, and keeps the buffer. */
     while (map != MAP_FAILED && munmap(map, system.size)) assert_int_equal(errno, ENOMEM);
   }
   if (has_ctx && has_card && has_system) {

@@ -146,7 +146,7 @@ void usage_begin(char text[USAGE_BYTES]) {
   }
 }
 
-/* The lines that are not the same, in one line: what shows of a log may be one line. */
+/* Joins the lines that differ into one: an excerpt of a log may show no more. */
 static const char *changed_lines(const char *before, const char *after, char text[2 * USAGE_BYTES]) {
   text[0] = 0;
   while (*before || *after) {

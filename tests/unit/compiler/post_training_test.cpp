@@ -252,7 +252,7 @@ TEST(Quantize, InputsThatWereZeroAreNamed) {
   EXPECT_SAYS(made.result.warnings[0], "input 'h' was 0 in all samples, and other numbers of it are lost");
 }
 
-/// Of two equal nodes one is left, and has both names.
+/// Equal nodes become one node. --keep-float finds it by the name of either.
 TEST(Quantize, EqualNodesAreKeptByEitherName) {
   for (const char *name : {"first", "second"}) {
     OnnxBuilder b(14);
