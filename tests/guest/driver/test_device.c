@@ -235,10 +235,21 @@ static bool is_explained(const char *log, const char *line) {
   return false;
 }
 
-/* From the beginning of the log to the card's registration; on a board of suite modules other programs ran before. */
+/* The last line of text in the log, or NULL. */
+static char *last_of(char *log, const char *text) {
+  char *found = NULL;
+
+  for (char *at = strstr(log, text); at; at = strstr(at + 1, text)) found = at;
+  return found;
+}
+
+/*
+ * From the last load that modules.sh has marked, else from the board's start, to the card's registration. A log that
+ * has lost its start has messages of other suites in front.
+ */
 static void messages_at_load_are_explained(void **state) {
   enum { READ_ALL = 3, ROOM = 1 << 20, WARNING = 4 };
-  char *log = calloc(1, ROOM), *lines = calloc(1, ROOM), *rest, *line;
+  char *log = calloc(1, ROOM), *lines = calloc(1, ROOM), *start, *rest, *line;
   int length;
 
   (void)state;
@@ -247,7 +258,11 @@ static void messages_at_load_are_explained(void **state) {
   length = klogctl(READ_ALL, log, ROOM - 1);
   assert_true(length > 0);
   memcpy(lines, log, (size_t)length);
-  for (line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+  start = last_of(lines, "npu-test: load\n");
+  if (!start) start = strstr(lines, "Linux version ");
+  if (!start) fail_msg("the log has neither a marked load nor the board's start; it begins: %.200s", lines);
+  strtok_r(start, "\n", &rest);
+  while ((line = strtok_r(NULL, "\n", &rest))) {
     int level = 7;
 
     if (strstr(line, "Initialized npu ")) break;
