@@ -25,7 +25,8 @@ case ${1:-} in
         tree=$NPU_BUILD-tsan sanitizers=thread tests=(-L thread)
         # Programs of the tests with this label, and what they load.
         targets=(npu-sim npu_model_test npu_command_test npu_libnpu_test npu_runtime_test npu_shapes_test npu_quant_test
-            npu_runtime_c_test npu_bmrt_test_test npu_python_test bmrt_test bmodel_seeds fuzz_chip_thread)
+            npu_plugin_test npu_runtime_c_test npu_bmrt_test_test npu_python_test bmrt_test bmodel_seeds
+            fuzz_chip_thread)
         ;;
     *) die "usage: sanitize.sh address|thread" ;;
 esac
