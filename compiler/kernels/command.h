@@ -5,6 +5,7 @@
 #define NPU_COMPILER_COMMAND_H
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <type_traits>
 #include <variant>

@@ -14,6 +14,7 @@
 #ifndef NPU_QUANTIZE_TABLE_H
 #define NPU_QUANTIZE_TABLE_H
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>

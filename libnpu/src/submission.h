@@ -5,6 +5,7 @@
 
 #include <npu.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 

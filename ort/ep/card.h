@@ -5,6 +5,7 @@
 
 #include <bmlib_runtime.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 

@@ -3,6 +3,7 @@
 #ifndef NPU_ORT_FACTORY_H
 #define NPU_ORT_FACTORY_H
 
+#include <cstdint>
 #include <list>
 
 #include "ort/ep/memory.h"

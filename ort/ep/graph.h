@@ -3,6 +3,7 @@
 #ifndef NPU_ORT_GRAPH_H
 #define NPU_ORT_GRAPH_H
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <vector>

@@ -4,6 +4,7 @@
 #define NPU_ORT_PROFILE_H
 
 #include <chrono>
+#include <cstdint>
 #include <mutex>
 #include <set>
 

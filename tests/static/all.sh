@@ -35,6 +35,7 @@ run() {
 
 run generated-files uapi/hw/generate.py --check
 run licences tests/static/spdx.py
+run includes tests/static/includes.py
 run format scripts/format.sh --check
 run lines tests/static/lines.py
 run races scripts/plant.py --check

@@ -4,6 +4,7 @@
 #define NPURT_SHARED_SCRATCH_H
 
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 

@@ -3,6 +3,7 @@
 #ifndef NPURT_IO_MEMORY_H
 #define NPURT_IO_MEMORY_H
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>

@@ -3,6 +3,7 @@
 #ifndef NPU_TEST_COMPILER_EXPORTED_NETS_H
 #define NPU_TEST_COMPILER_EXPORTED_NETS_H
 
+#include <cstdint>
 #include <span>
 
 #include "tests/unit/compiler/quantized_nets.h"

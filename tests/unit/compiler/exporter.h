@@ -3,6 +3,7 @@
 #ifndef NPU_TEST_COMPILER_EXPORTER_H
 #define NPU_TEST_COMPILER_EXPORTER_H
 
+#include <cstdint>
 #include <random>
 
 #include "tests/unit/compiler/quantized_nets.h"

@@ -3,6 +3,7 @@
 #ifndef NPU_TEST_COMPILER_QUANTIZED_NETS_H
 #define NPU_TEST_COMPILER_QUANTIZED_NETS_H
 
+#include <cstdint>
 #include <functional>
 
 #include "tests/unit/compiler/onnx_builder.h"
