@@ -40,7 +40,8 @@ def declares(path, seen):
 
 
 def main():
-    listed = subprocess.run(["git", "-C", TOP, "ls-files", "*.h", "*.hpp"], stdout=subprocess.PIPE, text=True, check=True)
+    command = ["git", "-C", TOP, "ls-files", "*.h", "*.hpp"]
+    listed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     passed, failed = 0, 0
     for path in listed.stdout.split():
         if path.startswith(ELSEWHERE) or not re.search(r"\bu?int(8|16|32|64)_t\b", includes(path)[0]):
