@@ -278,7 +278,7 @@ def _reduction(function, axes_are_input_from):
 
 
 def _log_sum_exp(x, axis=None, keepdims=False):
-    top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)  # of nothing: -inf
+    top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)  # an empty set gives -inf
     top = np.where(np.isfinite(top), top, 0)
     y = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
     return y if keepdims else np.squeeze(y, axis)

@@ -17,7 +17,7 @@ ELSEWHERE = ("kernel/", "qemu-device/qemu/")
 
 
 def includes(path):
-    """Of a header, or None where there is none."""
+    """The text of a header and what it includes; None where there is no such file."""
     try:
         with open(os.path.join(TOP, path), encoding="utf-8") as file:
             text = file.read()
