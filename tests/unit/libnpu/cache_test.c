@@ -5,11 +5,9 @@
  */
 #include <bmlib_runtime.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/unit/libnpu/groups.h"
@@ -362,22 +360,6 @@ int child_forgets_a_flush(void) {
   return 2;
 }
 
-static void the_first_report_can_end_the_process(void **state) {
-  int status = -1;
-  const pid_t pid = fork();
-
-  (void)state;
-  assert_true(pid >= 0);
-  if (!pid) {
-    setenv("NPU_CACHE", "abort", 1);
-    if (!freopen("/dev/null", "w", stderr)) _exit(126);
-    execl("/proc/self/exe", "npu_libnpu_test", "--child", "forgets_a_flush", (char *)NULL);
-    _exit(127);
-  }
-  assert_int_equal(waitpid(pid, &status, 0), pid);
-  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-}
-
 int cache_tests(void) {
 #define CACHE_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
   const struct CMUnitTest tests[] = {
@@ -395,7 +377,6 @@ int cache_tests(void) {
       CACHE_TEST(an_invalidation_before_the_end_is_reported),
       CACHE_TEST(a_mapping_that_ends_with_unflushed_bytes_is_reported),
       CACHE_TEST(a_buffer_sealed_with_unflushed_bytes_is_reported),
-      CACHE_TEST(the_first_report_can_end_the_process),
   };
   const char *cache = getenv("NPU_CACHE");
   const bool strict = cache && !strcmp(cache, "strict");

@@ -302,6 +302,18 @@ static void bad_options_of_the_simulator_are_named(void **state) {
   assert_child("with_bad_options", "sim", NULL);
 }
 
+/* NPU_CACHE=abort; what it reports without ending the process is in cache_test.c. */
+static void the_first_report_of_the_cache_ends_the_process(void **state) {
+  int status;
+
+  (void)state;
+  assert_null(getenv("NPU_CACHE")); /* this group is not run with another value */
+  setenv("NPU_CACHE", "abort", 1);
+  status = run("forgets_a_flush", "sim", NULL);
+  unsetenv("NPU_CACHE");
+  if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT) fail_msg("wait status %#x", status);
+}
+
 int process_tests(void) {
   const struct CMUnitTest everywhere[] = {
       cmocka_unit_test(a_process_ends_without_cleaning_up),
@@ -316,6 +328,7 @@ int process_tests(void) {
       cmocka_unit_test(no_device_is_said),
       cmocka_unit_test(the_simulated_card_has_the_wanted_size),
       cmocka_unit_test(bad_options_of_the_simulator_are_named),
+      cmocka_unit_test(the_first_report_of_the_cache_ends_the_process),
   };
   const int failures = cmocka_run_group_tests_name("process", everywhere, NULL, NULL);
 
