@@ -18,7 +18,7 @@ OPTION=CONFIG_DRM_ACCEL
 # Of the source only what makes drm.ko.
 fetch_source() {
     local to=$SOURCE version=$1 found
-    found=$(apt_ask show "$PACKAGE" | awk '$1 == "Version:" { print $2; exit }')
+    found=$(apt_ask show "$PACKAGE" | awk '$1 == "Version:" && !version { version = $2 } END { print version }')
     case $found in
         "${version%%+*}"-*) ;;
         *) die "the archive has $PACKAGE ${found:-not at all}, and the kernel's version is $version" ;;

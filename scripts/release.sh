@@ -212,7 +212,7 @@ main() {
             ;;
     esac
     for name; do
-        parts | grep -q "^$name|" || die "unknown part: $name" "known: $(parts | cut -d'|' -f1 | xargs)"
+        parts | grep "^$name|" >/dev/null || die "unknown part: $name" "known: $(parts | cut -d'|' -f1 | xargs)"
         wanted+=("$name")
     done
     [ -z "$(git status --porcelain)" ] || die "there are changes that are not committed" \
