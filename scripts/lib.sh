@@ -38,7 +38,7 @@ die() {
 [[ $NPU_JOBS =~ ^[1-9][0-9]*$ ]] || die "NPU_JOBS is '$NPU_JOBS'" "expected: a number of jobs, 1 or more"
 
 need_program() {
-    command -v "$1" >/dev/null 2>&1 || die "$1 is not installed" "run: make setup"
+    command -v "$1" >/dev/null 2>&1 || die "$1 is not installed" "run: make setup SET=full"
 }
 
 # need_network WHY [URI]: an error within seconds where nothing answers at a package archive: that of the URI, or else
