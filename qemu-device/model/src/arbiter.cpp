@@ -27,13 +27,21 @@ bool Arbiter::may_reserve(const Waiting &w) const {
   });
 }
 
+bool Arbiter::may_have(const Waiting &w, unsigned core) const {
+  return w.wants(core) && (w.cores == 1 || w.reserved || may_reserve(w));
+}
+
+bool Arbiter::wanted(unsigned core) const {
+  return !(reserved() >> core & 1) &&
+         std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting &w) { return may_have(w, core); });
+}
+
 /// The job that gets the core: one that collects cores and wants it, else the one of the highest rank.
 Arbiter::Waiting *Arbiter::choose(unsigned core) {
   Waiting *best = nullptr;
   for (Waiting &w : waiting_) {
-    if (!w.wants(core)) continue;
+    if (!may_have(w, core)) continue;
     if (w.reserved) return &w;
-    if (w.cores > 1 && !may_reserve(w)) continue;
     const uint32_t mine = w.weight + w.age, its = best ? best->weight + best->age : 0;
     if (!best || mine > its || (mine == its && served_[w.queue] < served_[best->queue])) best = &w;
   }

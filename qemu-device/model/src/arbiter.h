@@ -36,6 +36,8 @@ class Arbiter {
   /// Offers a free core: to the job that gets it, if that job now has all its cores. Otherwise the core is reserved or
   /// nobody wants it.
   std::optional<Grant> pick(unsigned core);
+  /// True if pick() would give the core to a job.
+  bool wanted(unsigned core) const;
   /// Cores that are reserved for jobs which need more.
   uint32_t reserved() const;
   /// Calls f(core mask, cores that it lacks) for each waiting job, in the order of their arrival.
@@ -63,6 +65,7 @@ class Arbiter {
     unsigned lacks() const { return cores - static_cast<unsigned>(std::popcount(reserved)); }
   };
 
+  bool may_have(const Waiting &w, unsigned core) const;
   Waiting *choose(unsigned core);
   bool may_reserve(const Waiting &w) const;
 

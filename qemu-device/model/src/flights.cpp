@@ -108,13 +108,12 @@ void Chip::catch_up(Lock &lock) {
   catching_up_ = false;
 }
 
-/// Is there a job for a core that is free?
+/// True if the arbiter would give a free core to a job.
 bool Chip::could_start() const {
   if (!enabled_ || resetting_ || board_.faults().get(NPU_MODEL_FAULT_FATAL)) return false;
-  const uint32_t free = ((1u << config_.cores) - 1) & ~taken();
-  bool could = false;
-  arbiter_.for_each([&](uint32_t mask, unsigned) { could = could || mask & free; });
-  return could;
+  for (unsigned c = 0; c < config_.cores; ++c)
+    if (!running_[c] && arbiter_.wanted(c)) return true;
+  return false;
 }
 
 /// The clock may have another rate from now on.

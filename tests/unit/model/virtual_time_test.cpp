@@ -122,6 +122,31 @@ TEST_F(VirtualTime, AThirdJobTakesTheCoreThatIsFreeFirst) {
   EXPECT_TRUE(m.queue(0).poll());
 }
 
+TEST_F(VirtualTime, AGangThatMayReserveNothingAsksForNoTime) {
+  Machine::Options o = options();
+  o.cores = 4;
+  Machine four(o);
+  const auto gang = [](uint32_t mask) {
+    JobSpec j = nops(1);
+    j.core_mask = mask;
+    j.at(1, kTiu).push_back(nop());
+    return j;
+  };
+  JobSpec holds = nops(100);
+  holds.core_mask = 0b0010;
+  const uint64_t rung = four.board.now();
+  four.queue(0).submit(holds);
+  npu_model_advance(four.model());
+  four.queue(1).submit(gang(0b0011));  // reserves core 0 and waits for core 1
+  npu_model_advance(four.model());
+  four.queue(2).submit(gang(0b0110));  // core 2 is free, and reserving it might lock both out
+  npu_model_advance(four.model());
+  EXPECT_EQ(four.board.wanted(), rung + kNop);  // the end of a command
+  EXPECT_EQ(four.r32(NPU_REG_CORE_BUSY), 0b0010u);
+  four.board.set_clock(four.model(), rung + 102 * kNop);
+  for (unsigned q = 0; q < 3; ++q) EXPECT_TRUE(four.queue(q).poll()) << q;
+}
+
 TEST_F(VirtualTime, ABoardThatIsLateChangesNothing) {
   const uint64_t rung = now();
   m.queue(0).submit(nops(10));
