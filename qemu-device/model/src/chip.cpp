@@ -20,7 +20,7 @@ Chip::Chip(const Config &config, const Board &board, std::unique_ptr<Backend> ba
       events_(board_),
       mmu_(config_, board_, Core::kSlots * config.cores, [this](Mmu::Moved moved) { mmu_moved(moved); }),
       sensors_(config.cores, config.clock_khz),
-      arbiter_(config.queues),
+      arbiter_(config.queues, config.asids),
       running_(config.cores),
       busy_(config.cores),
       cycles_(board.has_clock() ? board.now() : 0, config.clock_khz),
@@ -195,7 +195,9 @@ bool Chip::serve_one(unsigned thread, Lock &lock) {
 
 /// Puts a queue that can take a step where a thread finds it, preferably one whose core may run the job.
 void Chip::list(Queue &q) {
-  if (q.listed || !q.can_step() || resetting_) return;
+  if (resetting_) return;
+  note_work(q);
+  if (q.listed || !q.can_step()) return;
   q.listed = true;
   q.due = cycle_ + dice_.delay();
   list_.push(q);
@@ -204,6 +206,15 @@ void Chip::list(Queue &q) {
     wake(static_cast<unsigned>(std::countr_zero(asleep)));
   else if (idle_ >> config_.cores & 1)
     wake(config_.cores);
+}
+
+/// Lets the arbiter know if the queue has anything to do.
+void Chip::note_work(const Queue &q) { arbiter_.set_work(q.index, static_cast<uint32_t>(q.config.asid), q.has_work()); }
+
+/// Off; the configuration stays.
+void Chip::halt(Queue &q) {
+  q.halt();
+  note_work(q);
 }
 
 /// One completion and one fetch at most.
@@ -217,7 +228,7 @@ void Chip::step(Queue &q, unsigned thread, Lock &lock) {
 /// True when a disable has waited for the calling thread to give the queue back.
 bool Chip::owned_no_more(Queue &q) {
   if (!q.disabling) return false;
-  q.halt();
+  halt(q);
   return true;
 }
 
@@ -263,7 +274,7 @@ bool Chip::fetch(Queue &q, unsigned thread, Lock &lock) {
   } else {
     q.phase = Queue::Phase::Ready;
     q.stop = Stop::None;
-    arbiter_.add(q.index, q.job.core_mask, q.job.cores(), static_cast<uint32_t>(q.config.priority));
+    arbiter_.add({q.index, q.job.asid, q.job.core_mask, q.job.cores(), static_cast<uint32_t>(q.config.priority)});
     // The calling thread arbitrates next: nobody else need wake for a job that it may take itself.
     if (q.job.cores() > 1 || !((q.job.core_mask & ~taken()) >> thread & 1)) wake_for_ready();
   }
@@ -282,14 +293,16 @@ void Chip::finish(Queue &q, const JobResult &result) {
        result.error.status, static_cast<unsigned long long>(result.cycles));
 }
 
-/// Runs the job that the arbiter has for the core, alone or as the last of several. False when there is none.
+/// Runs the job that the arbiter has for the core, alone or as the last of several, or keeps the core for one. False
+/// when no job wants the core.
 bool Chip::start_job(unsigned core, Lock &lock) {
   if (!enabled_ || resetting_ || running_[core] || board_.faults().get(NPU_MODEL_FAULT_FATAL)) return false;
   const uint32_t reserved = arbiter_.reserved();
-  const auto grant = arbiter_.pick(core);
+  const auto grant = arbiter_.pick(core, cycle_);
   if (!grant) {
-    if (arbiter_.reserved() != reserved) wake_for_ready();  // others that sleep may make up the number
-    return false;
+    if (arbiter_.reserved() == reserved) return false;
+    wake_for_ready();  // others that sleep may make up the number
+    return true;
   }
   Queue &q = *queues_[grant->queue];
   q.phase = Queue::Phase::Running;
@@ -312,21 +325,26 @@ bool Chip::start_job(unsigned core, Lock &lock) {
     return true;
   }
   JobResult result;
+  const uint64_t begun = cycle_;
   if (!unlocked(lock, [&] { result = run_job(cores, q.job, q.index, q.stop); })) return true;
-  ended(q, result);
+  const uint64_t end = begun + std::min(result.cycles, Arbiter::kMostCycles);
+  cycle_ = std::max(cycle_, end);
+  ended(q, result, end);
   if (q.phase == Queue::Phase::Done) step(q, core, lock);
   return true;
 }
 
 /// A job has left its cores.
-void Chip::ended(Queue &q, const JobResult &result) {
-  const uint32_t before = taken();
+void Chip::ended(Queue &q, const JobResult &result, uint64_t cycle) {
+  uint32_t left = 0;
   for (unsigned c = 0; c < config_.cores; ++c) {
     if (running_[c] != &q) continue;
     busy_[c].before_ns = busy_until(c, instant_ns());
     running_[c] = nullptr;
+    left |= 1u << c;
   }
-  if (std::popcount(before ^ taken()) > 1) wake_for_ready();
+  arbiter_.release(left, result.cycles, cycle);
+  if (std::popcount(left) > 1) wake_for_ready();
   if (!owned_no_more(q) && !stopping_) finish(q, result);
 }
 
@@ -510,7 +528,7 @@ void Chip::disable_queue(Queue &q) {
     case Queue::Phase::Idle:
     case Queue::Phase::Done:
     case Queue::Phase::Telling:
-      return q.halt();
+      return halt(q);
     case Queue::Phase::Running:
       stop_job(q, Stop::Drop, Obeys::Abort);
       [[fallthrough]];
@@ -522,7 +540,7 @@ void Chip::disable_queue(Queue &q) {
 
 /// Takes a job back from the arbiter; others may have the cores that were kept for it.
 void Chip::withdraw(Queue &q) {
-  arbiter_.remove(q.index);
+  arbiter_.remove(q.index, cycle_);
   wake_for_ready();
 }
 
@@ -530,6 +548,7 @@ void Chip::withdraw(Queue &q) {
 void Chip::fail(Queue &q) {
   q.error = true;
   if (q.phase == Queue::Phase::Ready) withdraw(q);
+  note_work(q);
   deferred_.events |= NPU_EVENT_STATUS_QUEUE_ERROR;
   news("queue_error", "queue %u", q.index);
 }

@@ -132,7 +132,7 @@ class Chip {
   void deliver(const Deferred &deferred);
   bool serve_one(unsigned thread, Lock &lock);
   bool start_job(unsigned core, Lock &lock);
-  void ended(Queue &q, const JobResult &result);
+  void ended(Queue &q, const JobResult &result, uint64_t cycle);
   void take_off(Queue &q, std::span<Core *const> cores);
   bool due(const Flight &flight) const;
   bool turn(Flight &flight, Lock &lock);
@@ -153,6 +153,8 @@ class Chip {
   void finish(Queue &q, const JobResult &result);
   bool owned_no_more(Queue &q);
   void list(Queue &q);
+  void note_work(const Queue &q);
+  void halt(Queue &q);
   void fail(Queue &q);
   void withdraw(Queue &q);
   void enable_queue(Queue &q);
@@ -208,7 +210,8 @@ class Chip {
 
   std::vector<std::unique_ptr<Flight>> flights_;  // in the order in which they began
   Cycles cycles_;
-  uint64_t cycle_ = 0;  // what happens now happens in this one
+  // The present cycle. In host time only the ends of jobs move it, for the arbiter.
+  uint64_t cycle_ = 0;
   bool catching_up_ = false;
   Dice dice_;
   /// Invalidations that the chip has not looked at yet.

@@ -15,7 +15,7 @@ void Chip::take_off(Queue &q, std::span<Core *const> cores) {
     auto run = std::make_unique<Run>(cores, q.job, q.index, q.stop, true, cycles_.ns_of(cycle_));
     flights_.push_back(std::make_unique<Flight>(Flight{q, std::move(run), cycle_}));
   } catch (const std::exception &) {
-    ended(q, cores[0]->misfortune());
+    ended(q, cores[0]->misfortune(), cycle_);
     list(q);
   }
 }
@@ -45,7 +45,7 @@ bool Chip::turn(Flight &flight, Lock &lock) {
   if (flight.state != Run::State::Ended) return false;
   std::erase_if(flights_, [&](const auto &f) { return f.get() == &flight; });
   if (resetting_) return true;
-  ended(q, result);
+  ended(q, result, cycle_);
   list(q);
   return true;
 }

@@ -41,6 +41,11 @@ bool Queue::can_step() const {
   return phase == Phase::Telling || (phase == Phase::Idle && !error && sq_head != sq_tail);
 }
 
+bool Queue::has_work() const {
+  if (!enabled || disabling) return false;
+  return can_step() || (phase != Phase::Idle && phase != Phase::Done);
+}
+
 void Queue::start() {
   enabled = true;
   disabling = error = false;

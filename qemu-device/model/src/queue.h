@@ -70,6 +70,8 @@ struct Queue {
   uint32_t status() const;
   /// Is there a step that a thread could take now?
   bool can_step() const;
+  /// A job in hand that makes progress, or an entry to fetch.
+  bool has_work() const;
 
   void power_on();
   void start();    ///< enable: empty rings, phase 1

@@ -13,7 +13,7 @@ namespace npu::model {
 namespace {
 
 constexpr uint64_t kMagic = 0x50414e5355504e51u;  // "QNPUSNAP", lowest byte first
-constexpr uint32_t kVersion = 5;                  // of all that follows
+constexpr uint32_t kVersion = 6;                  // raised with each change of the state
 
 struct Number {
   const char *name;
@@ -102,6 +102,7 @@ void Chip::visit_flights(Archive &a) {
 
 void Chip::visit_state(Archive &a) {
   a(enabled_, ecc_corrected_, ecc_uncorrected_, events_, mmu_, sensors_, board_.faults(), arbiter_, asked_);
+  if (a.loading() && !arbiter_.sound()) return a.refuse();
   // The board's clock goes on where it was, or elsewhere: cycles are what counts.
   uint64_t passed = cycle_;
   a(dice_, cycles_, passed);

@@ -94,6 +94,27 @@ TEST(Arbiter, JobsKeepToTheirCores) {
   EXPECT_EQ(c.offset, offsetof(npu_job, core_mask));
 }
 
+/// Address spaces share by modelled cycles in both kinds of time; sharing_test.cpp has more in virtual time.
+TEST(Arbiter, AddressSpacesShareByModelledCycles) {
+  constexpr uint64_t kNop = 1000;
+  constexpr unsigned kJobs = 100, kShort = 4, kLong = 32;
+  Machine m({.cores = 1, .edit = [](npu_model_config &c) { c.tiu_fixed = kNop; }});
+  m.w32(NPU_REG_CTRL, 0);
+  const auto fill = [&](unsigned queue, uint32_t asid, unsigned commands) {
+    TestQueue &q = m.queue(queue, {.asid = asid, .sq_log2 = 8, .cq_log2 = 8});
+    const Prepared p = m.prepare(asid, nops(commands));
+    for (unsigned n = 0; n < kJobs; ++n) q.submit(p, n + 1 == kJobs);
+    eventually([&] { return q.reg(NPU_QUEUE_SQ_HEAD) == 1; }, "fetched");
+  };
+  for (unsigned i = 0; i < 8; ++i) fill(i, 1, kLong);
+  fill(8, 2, kShort);
+  m.w32(NPU_REG_CTRL, NPU_CTRL_ENABLE);
+  // The core's clock says how much it had done when the only queue of the second address space was through.
+  npu_cqe last{};
+  for (unsigned n = 0; n < kJobs; ++n) last = m.queue(8).wait();
+  EXPECT_NEAR(static_cast<double>(last.end_cycle), 2.0 * kJobs * kShort * kNop, 2.0 * kLong * kNop);
+}
+
 /// A job that waits in a bus access.
 JobSpec blocked_job(Machine &m, uint64_t &bus) {
   const Area from = m.allocate(kPage, Place::System);
@@ -105,6 +126,35 @@ JobSpec blocked_job(Machine &m, uint64_t &bus) {
     std::fill_n(c.dims, 6, 1u);
   }));
   return j;
+}
+
+TEST(Cores, CountWhileTheyAreReserved) {
+  constexpr uint64_t kNop = 1000;
+  Machine m({.edit = [](npu_model_config &c) { c.tiu_fixed = kNop; }});
+  uint64_t bus;
+  JobSpec long_job = blocked_job(m, bus);
+  long_job.regions[0] = m.allocate(kPage, Place::System, 2).region();
+  bus = m.physical(2, long_job.regions[0].va);
+  long_job.stream[kTiu].assign(64, nop());
+  m.board.block(bus);
+  TestQueue &a = m.queue(0, {.asid = 1}), &b = m.queue(1, {.asid = 2, .core_mask = 1});
+  b.submit(long_job);
+  m.board.wait_blocked();
+  // The gang reserves core 1 as long as the other job has core 0.
+  JobSpec gang = nops(1);
+  gang.at(1, kTiu).push_back(nop());
+  a.submit(gang);
+  eventually([&] { return a.reg(NPU_QUEUE_SQ_HEAD) == 1; }, "fetched");
+  m.board.release();
+  EXPECT_STATUS(b.wait(), NPU_STATUS_OK);
+  EXPECT_STATUS(a.wait(), NPU_STATUS_OK);
+  m.w32(NPU_REG_CTRL, 0);
+  a.submit(nops(1, 1));
+  eventually([&] { return a.reg(NPU_QUEUE_SQ_HEAD) == 2; }, "fetched");
+  b.submit(nops(1, 1));
+  eventually([&] { return b.reg(NPU_QUEUE_SQ_HEAD) == 2; }, "fetched");
+  m.w32(NPU_REG_CTRL, NPU_CTRL_ENABLE);
+  EXPECT_GT(a.wait().start_cycle, b.wait().start_cycle) << "66 thousand core cycles against 64 thousand";
 }
 
 TEST(Cores, WorkAtTheSameTime) {

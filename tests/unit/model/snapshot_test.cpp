@@ -105,7 +105,7 @@ class Snapshot : public ::testing::TestWithParam<uint64_t> {
       JobSpec small;
       small.stream[i % 2].assign(17 + i, nop());
       m.queue(2).submit(small);
-      m.queue(3).submit(small);
+      m.queue(3, {.asid = 1}).submit(small);
     }
   }
 
@@ -213,7 +213,7 @@ TEST_F(SnapshotRefused, OfAnotherVersionNamesBoth) {
   std::vector<uint8_t> bytes;
   EXPECT_EQ(saved(m, bytes, 0), "");
   bytes[8] = 99;
-  EXPECT_EQ(loaded(m, bytes), "the snapshot is of a chip with state version 99, this one has 5");
+  EXPECT_EQ(loaded(m, bytes), "the snapshot is of a chip with state version 99, this one has 6");
   bytes[0] = 0;
   EXPECT_EQ(loaded(m, bytes), "this is no snapshot of a chip");
 }
