@@ -169,7 +169,7 @@ class Registers(DeviceTest):
             "ID": 0x55504E51, "HW_VERSION": 0x10000, "ISA_VERSION": 3, "CORES": 2, "QUEUES": 64, "ASIDS": 256,
             "VA_BITS": 48, "LMEM_BYTES": 8 << 20, "CLOCK_KHZ": 1000000, "VECTORS": 33, "MAC_IC": 32, "MAC_OC": 32,
             "MAC_PIXELS": 2, "LMEM_BW": 512, "EW_LANES": 128, "TIU_FIXED": 32, "GDMA_FIXED": 32, "DDR_LATENCY": 200,
-            "DDR_BW": 64, "RATE_16": 2, "RATE_8": 4, "FEATURES": 0xF}
+            "DDR_BW": 64, "RATE_16": 2, "RATE_8": 4, "FEATURES": 0x2F}
         self.assertEqual({name: self.card.reg(name) for name in expected}, expected)
         self.assertEqual(self.card.reg("DDR_BYTES", 8), 512 << 20)
         self.assertEqual(self.card.bar_size(0x18, wide=True)[0], 512 << 20)

@@ -86,12 +86,12 @@
 #define NPU_PTE_SYSTEM 0x4ull  /* leaf: ADDR is a bus (DMA) address; else an offset in the card's DDR */
 #define NPU_PTE_CONST 0x8ull  /* leaf: contents do not change until the next invalidation of this ASID; the chip may keep packed copies; excludes WRITE */
 #define NPU_PTE_LARGE 0x10ull  /* level 1 only: a 2 MiB leaf, ADDR 2 MiB aligned */
-#define NPU_PTE_ADDR 0x000ffffffffff000ull  /* address bits 51:12; tables live in DDR, without DDR in system memory */
+#define NPU_PTE_ADDR 0x000ffffffffff000ull  /* address bits 51:12; of a non-leaf entry as ASID_TABLE says where tables are */
 #define NPU_PTE_RESERVED 0xfff0000000000fe0ull  /* must be zero: an entry with one of these set faults as PAGE_FAULT */
 
 /* First word of an ASID table entry. */
 #define NPU_ASID_VALID 0x1ull  /* root present */
-#define NPU_ASID_ROOT 0x000ffffffffff000ull  /* address of the level 3 table: a DDR offset, without DDR a bus address */
+#define NPU_ASID_ROOT 0x000ffffffffff000ull  /* address of the level 3 table: a DDR offset; with ASID_TABLE.SYSTEM, or without DDR, a bus address */
 
 /* Region access, and the kind of a faulting access. */
 #define NPU_ACCESS_READ 0x1u
@@ -113,6 +113,7 @@
 #define NPU_FEATURE_GATHER 0x4u  /* GATHER and SCATTER */
 #define NPU_FEATURE_CAST 0x8u  /* COPY between different types, f16 and bf16 */
 #define NPU_FEATURE_VIRTUAL_TIME 0x10u  /* virtual time, section 8.4: a modelled cycle is a cycle of the board's clock */
+#define NPU_FEATURE_SYSTEM_TABLES 0x20u  /* page tables in system memory, ASID_TABLE.SYSTEM */
 
 /* Registers: offsets in BAR0. */
 #define NPU_REG_ID 0x000u  /* 32 bits, ro: NPU_CHIP_ID. Reads of a dead or absent card return all ones. */
@@ -161,7 +162,8 @@
 #define NPU_REG_LINE_STATUS 0x18cu  /* 32 bits, rw1c: of a block in a SoC, section 1.1: what keeps its interrupt line high; on a card 0 */
 #define NPU_LINE_STATUS_VECTOR 0x1u  /* vector 0 was raised */
 #define NPU_LINE_STATUS_WATCH 0x2u  /* the cache watch has a report, section 10; not cleared by a write */
-#define NPU_REG_ASID_TABLE 0x200u  /* 64 bits, rw: address of the ASID table (ASIDS entries of 16 bytes), page aligned: a DDR offset, without DDR a bus address */
+#define NPU_REG_ASID_TABLE 0x200u  /* 64 bits, rw: address of the ASID table (ASIDS entries of 16 bytes), page aligned: a DDR offset; with SYSTEM, or without DDR, a bus address */
+#define NPU_ASID_TABLE_SYSTEM 0x1u  /* ASID table and page tables are in system memory; needs NPU_FEATURE_SYSTEM_TABLES */
 #define NPU_REG_INV_ADDR 0x208u  /* 64 bits, rw: invalidation: first virtual address, page aligned */
 #define NPU_REG_INV_BYTES 0x210u  /* 64 bits, rw: invalidation: size; 0 means the whole ASID including its root */
 #define NPU_REG_INV_ASID 0x218u  /* 32 bits, wo: write an ASID: starts an invalidation with the address and size above; tickets count from 1 */
@@ -418,7 +420,7 @@ NPU_HW_ASSERT(offsetof(struct npu_profile, opcode) == 42, "npu_profile.opcode");
 NPU_HW_ASSERT(offsetof(struct npu_profile, subop) == 43, "npu_profile.subop");
 NPU_HW_ASSERT(offsetof(struct npu_profile, reserved) == 44, "npu_profile.reserved");
 
-/* ASID table entry, in DDR. */
+/* ASID table entry. */
 struct npu_asid_entry {
 	uint64_t root;  /* NPU_ASID_VALID | level 3 table */
 	uint64_t reserved;  /* 0 */

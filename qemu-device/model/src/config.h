@@ -16,7 +16,8 @@ inline constexpr uint32_t kBlockBytes = 1u << NPU_BLOCK_SHIFT;
 inline constexpr uint32_t kMaxRingLog2 = 16;
 /// Stands for every identity of constant memory where one is forgotten.
 inline constexpr uint32_t kEveryIdentity = UINT32_MAX;
-inline constexpr uint32_t kFeatures = NPU_FEATURE_INT8 | NPU_FEATURE_GANG | NPU_FEATURE_GATHER | NPU_FEATURE_CAST;
+inline constexpr uint32_t kFeatures =
+    NPU_FEATURE_INT8 | NPU_FEATURE_GANG | NPU_FEATURE_GATHER | NPU_FEATURE_CAST | NPU_FEATURE_SYSTEM_TABLES;
 
 struct Config {
   uint32_t cores = 2;

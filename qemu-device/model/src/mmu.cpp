@@ -40,7 +40,7 @@ Mmu::Mmu(const Config &config, const Board &board, unsigned slots, std::function
 
 /// A word of a table.
 bool Mmu::load(uint64_t address, uint64_t &value) const {
-  if (ddr_bytes_ == 0) return board_.read(address, &value, sizeof value);
+  if (ddr_bytes_ == 0 || asid_table() & NPU_ASID_TABLE_SYSTEM) return board_.read(address, &value, sizeof value);
   if (address > ddr_bytes_ - sizeof value) return false;
   // Software changes entries while the chip walks: one access for each, so that none is seen half written.
   value = __atomic_load_n(reinterpret_cast<const uint64_t *>(ddr_ + address), __ATOMIC_ACQUIRE);
@@ -52,7 +52,7 @@ uint64_t Mmu::find_root(Tlb &tlb, uint32_t asid) const {
   tlb.root_asid = asid;
   tlb.root = 0;
   uint64_t entry, reserved;
-  const uint64_t table = asid_table();
+  const uint64_t table = asid_table() & ~uint64_t{NPU_ASID_TABLE_SYSTEM};
   if (asid >= asids_ || (table & ~uint64_t{NPU_PTE_ADDR}) || !load(table + asid * sizeof(npu_asid_entry), entry) ||
       !load(table + asid * sizeof(npu_asid_entry) + offsetof(npu_asid_entry, reserved), reserved))
     return 0;

@@ -198,8 +198,8 @@ Machine::Machine(const Options &options) : board(kSystemBytes), options_(options
   }
   for (unsigned i = 0; i < npu_model_thread_count(model_); ++i)
     threads_.emplace_back([this, i] { npu_model_thread_main(model_, i); });
-  asid_table_ = card_pages((options.asids * sizeof(npu_asid_entry) + kPage - 1) / kPage);
-  for (uint32_t asid = 0; asid < options.asids; ++asid) set_root(asid, card_pages(1) | NPU_ASID_VALID);
+  asid_table_ = table_pages((options.asids * sizeof(npu_asid_entry) + kPage - 1) / kPage);
+  for (uint32_t asid = 0; asid < options.asids; ++asid) set_root(asid, table_pages(1) | NPU_ASID_VALID);
   bring_up();
 }
 
@@ -217,7 +217,7 @@ void Machine::stop() {
 }
 
 void Machine::bring_up() {
-  w64(NPU_REG_ASID_TABLE, asid_table_);
+  w64(NPU_REG_ASID_TABLE, asid_table_ | (options_.system_tables ? NPU_ASID_TABLE_SYSTEM : 0));
   w32(NPU_REG_EVENT_ENABLE, ~0u);
   w32(NPU_REG_CTRL, NPU_CTRL_ENABLE);
 }
@@ -236,6 +236,10 @@ uint64_t Machine::card_pages(uint64_t pages, uint64_t align) {
   return at;
 }
 
+uint64_t Machine::table_pages(uint64_t pages) {
+  return options_.system_tables ? board.allocate(pages * kPage) : card_pages(pages);
+}
+
 void Machine::store(uint64_t address, uint64_t value) {
   __atomic_store_n(reinterpret_cast<uint64_t *>(table_memory(address)), value, __ATOMIC_RELEASE);
 }
@@ -250,7 +254,7 @@ uint64_t Machine::table_of(uint32_t asid, uint64_t va, unsigned level) {
   uint64_t table = load(asid_table_ + asid * sizeof(npu_asid_entry)) & NPU_ASID_ROOT;
   for (unsigned l = NPU_PT_LEVELS - 1; l > level; --l) {
     const uint64_t at = table + (va >> shift_of(l) & 511) * 8;
-    if (!(load(at) & NPU_PTE_VALID)) store(at, card_pages(1) | NPU_PTE_VALID);
+    if (!(load(at) & NPU_PTE_VALID)) store(at, table_pages(1) | NPU_PTE_VALID);
     table = load(at) & NPU_PTE_ADDR;
   }
   return table;

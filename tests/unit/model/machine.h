@@ -152,7 +152,8 @@ class Machine {
     uint32_t cores = 2, queues = 16, asids = 8, lmem = 256 * 1024;
     uint64_t ddr = 64 << 20;  ///< 0: a block in a SoC; tables and all other memory are then system memory
     const char *backend = "reference";
-    bool clock = false;  ///< in virtual time, whatever NPU_TEST_TIME says
+    bool clock = false;          ///< in virtual time, whatever NPU_TEST_TIME says
+    bool system_tables = false;  ///< page tables of a card in system memory
     std::function<void(npu_model_config &)> edit;
   };
 
@@ -178,6 +179,7 @@ class Machine {
   uint8_t *ddr(uint64_t offset) { return ddr_ + offset; }
   uint64_t ddr_bytes() const { return options_.ddr; }
   uint64_t card_pages(uint64_t pages, uint64_t align = kPage);
+  uint64_t table_pages(uint64_t pages);
   void store(uint64_t address, uint64_t value);
   uint64_t load(uint64_t address);
   void set_root(uint32_t asid, uint64_t entry);
@@ -216,7 +218,9 @@ class Machine {
     bool system;
   };
   uint8_t *host(uint32_t asid, uint64_t va);
-  uint8_t *table_memory(uint64_t address) { return ddr_ ? ddr_ + address : board.host(address); }
+  uint8_t *table_memory(uint64_t address) {
+    return ddr_ && !options_.system_tables ? ddr_ + address : board.host(address);
+  }
 
   const Options options_;
   uint8_t *ddr_ = nullptr;

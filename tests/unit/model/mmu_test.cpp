@@ -213,6 +213,29 @@ TEST(Mmu, AsidTableBeyondDdrFaults) {
   }
 }
 
+/// Tables of a card in system memory: what they map can be in DDR and in system memory.
+TEST(Mmu, TablesCanBeInSystemMemory) {
+  Machine::Options options;
+  options.system_tables = true;
+  Machine m(options);
+  EXPECT_TRUE(m.r32(NPU_REG_FEATURES) & NPU_FEATURE_SYSTEM_TABLES);
+  const Area card = m.allocate(3 * kPage, Place::CardScattered), system = m.allocate(3 * kPage, Place::SystemScattered);
+  const uint64_t table = m.r64(NPU_REG_ASID_TABLE);
+  EXPECT_TRUE(table & NPU_ASID_TABLE_SYSTEM);
+  const JobSpec job = copy_job(card, system, 3 * kPage);
+  EXPECT_STATUS(m.run(job), NPU_STATUS_OK);
+  EXPECT_STATUS(m.run(copy_job(system, card, 3 * kPage)), NPU_STATUS_OK);
+  // A table that the bus does not deliver is none. Without the bit the address is one in DDR, which is zero there.
+  for (uint64_t bad : {(uint64_t{1} << 51) | NPU_ASID_TABLE_SYSTEM, table & ~uint64_t{NPU_ASID_TABLE_SYSTEM}}) {
+    m.w64(NPU_REG_ASID_TABLE, bad);
+    m.wait_invalidated(m.invalidate(0));
+    EXPECT_STATUS(m.run(job), NPU_STATUS_PAGE_FAULT) << std::hex << bad;
+  }
+  m.w64(NPU_REG_ASID_TABLE, table);
+  m.wait_invalidated(m.invalidate(0));
+  EXPECT_STATUS(m.run(job), NPU_STATUS_OK);
+}
+
 TEST(Mmu, AddressesAbove48BitsFault) {
   Machine m;
   const Area to = m.allocate(kPage);

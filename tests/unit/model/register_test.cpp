@@ -10,7 +10,7 @@ TEST(Registers, IdentityAndLimits) {
   EXPECT_EQ(m.r32(0x000), 0x55504e51u);
   EXPECT_EQ(m.r32(0x004), 0x00010000u);
   EXPECT_EQ(m.r32(0x008), 3u);
-  EXPECT_EQ(m.r32(0x00c), virtual_time() ? 0x1fu : 0x0fu);
+  EXPECT_EQ(m.r32(0x00c), virtual_time() ? 0x3fu : 0x2fu);
   EXPECT_EQ(m.r32(0x010), 3u);
   EXPECT_EQ(m.r32(0x014), 7u);
   EXPECT_EQ(m.r32(0x018), 5u);
