@@ -26,7 +26,6 @@
 #include "npu_device.h"
 #include "npu_file.h"
 #include "npu_gem.h"
-#include "npu_table.h"
 #include "npu_trace.h"
 #include "npu_vm.h"
 
@@ -321,7 +320,8 @@ static bool npu_cache_find_va(struct npu_cache_entry *entry, struct drm_file *fi
 	struct drm_mm_node *node;
 	bool found = false;
 
-	if (IS_ERR_OR_NULL(vm) || !report->va || vm->space.asid != report->asid)
+	if (IS_ERR_OR_NULL(vm) || !report->va ||
+	    READ_ONCE(vm->space.asid) != (int)report->asid)
 		return false;
 
 	mutex_lock(&vm->lock);
@@ -435,20 +435,15 @@ static void npu_cache_find_in_queues(struct npu_device *npu, struct npu_cache_en
 
 static void npu_cache_find_in_tables(struct npu_device *npu, struct npu_cache_entry *entry)
 {
-	struct npu_mmu *mmu = &npu->mmu;
-	struct npu_table *table;
+	s64 offset;
 
-	if (entry->place != NPU_CACHE_UNKNOWN ||
-	    npu_cache_is_in(npu, entry, NPU_CACHE_TABLE, mmu->asid_table, npu_asid_bytes(npu)))
+	if (entry->place != NPU_CACHE_UNKNOWN)
 		return;
-
-	mutex_lock(&mmu->live_lock);
-	list_for_each_entry(table, &mmu->live, live) {
-		if (npu_cache_is_in(npu, entry, NPU_CACHE_TABLE, table->addr, NPU_TABLE_BYTES))
-			break;
-		cond_resched();
+	offset = npu_mmu_find_table(npu, entry->report.addr);
+	if (offset >= 0) {
+		entry->place = NPU_CACHE_TABLE;
+		entry->offset = offset;
 	}
-	mutex_unlock(&mmu->live_lock);
 }
 
 /* Text */

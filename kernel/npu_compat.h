@@ -88,12 +88,6 @@ static void name(struct io_uring_cmd *cmd, unsigned int issue_flags)			\
 #define npu_ttm_bo_put ttm_bo_put
 #endif
 
-#ifdef NPU_HAVE_DMA_BUF_INVALIDATE
-#define npu_dma_buf_moving dma_buf_invalidate_mappings
-#else
-#define npu_dma_buf_moving dma_buf_move_notify
-#endif
-
 #ifdef NPU_HAVE_UNQUOTED_NS
 #define NPU_IMPORT_DMA_BUF() MODULE_IMPORT_NS(DMA_BUF)
 #else

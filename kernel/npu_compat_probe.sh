@@ -53,12 +53,6 @@ int f(struct ttm_device *d, const struct ttm_device_funcs *o)
 { return ttm_device_init(d, o, NULL, NULL, NULL, 0u); }
 C
 
-probe NPU_HAVE_DMA_BUF_INVALIDATE "$@" <<'C'
-#include <linux/dma-buf.h>
-void f(struct dma_buf *b);
-void f(struct dma_buf *b) { dma_buf_invalidate_mappings(b); }
-C
-
 probe NPU_HAVE_UNQUOTED_NS "$@" <<'C'
 #include <linux/module.h>
 MODULE_IMPORT_NS(DMA_BUF);

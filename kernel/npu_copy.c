@@ -652,12 +652,11 @@ int npu_copy_init(struct npu_device *npu)
 	if (!npu_copy_has_queue(npu))
 		return 0;
 
-	copy->wq = alloc_workqueue("npu-copy", WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_FREEZABLE,
-				   0);
+	copy->wq = alloc_workqueue("npu-copy", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
 	if (!copy->wq)
 		return -ENOMEM;
 
-	copy->vm = npu_vm_create(npu, NULL);
+	copy->vm = npu_vm_create(npu);
 	if (IS_ERR(copy->vm)) {
 		ret = PTR_ERR(copy->vm);
 		copy->vm = NULL;

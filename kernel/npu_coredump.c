@@ -28,7 +28,6 @@
 #include "npu_job.h"
 #include "npu_mem.h"
 #include "npu_pages.h"
-#include "npu_table.h"
 #include "npu_userptr.h"
 #include "npu_vm.h"
 
@@ -231,7 +230,7 @@ static u64 npu_dump_entry(struct npu_device *npu, struct npu_dump_text *text, co
 {
 	u64 entry;
 
-	if (npu->mmu.ops->read(npu, at, &entry)) {
+	if (npu_mmu_read(npu, at, &entry)) {
 		npu_text(text, "walk %s at %#llx is beyond the memory\n", what, at);
 		return 0;
 	}
@@ -529,7 +528,7 @@ static bool npu_coredump_claim(struct npu_coredump *dump, struct npu_ctx_job *jo
 
 	dump->reason = reason;
 	dump->ctx = npu_ctx_get(job->ctx);
-	dump->asid = job->ctx->vm->space.asid;
+	dump->asid = READ_ONCE(job->ctx->vm->space.asid);
 	dump->seqno = job->seqno;
 	dump->completed = cqe;
 	if (cqe)

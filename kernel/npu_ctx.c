@@ -15,6 +15,7 @@
 #include <drm/drm_print.h>
 #include <drm/drm_utils.h>
 
+#include "npu_attach.h"
 #include "npu_ctx.h"
 #include "npu_file.h"
 #include "npu_job.h"
@@ -148,8 +149,10 @@ static void npu_ctx_kick_work(struct work_struct *work)
 {
 	struct npu_ctx *ctx = container_of(work, struct npu_ctx, kick_work);
 	struct drm_device *drm = NULL;
+	bool cookie = dma_fence_begin_signalling();
 
 	npu_hw_queue_kick(&ctx->queue);
+	dma_fence_end_signalling(cookie);
 	if (READ_ONCE(ctx->orphaned) && !npu_hw_queue_waits_for_fences(&ctx->queue)) {
 		WRITE_ONCE(ctx->orphaned, false);
 		drm = &ctx->npu->drm;
@@ -158,8 +161,7 @@ static void npu_ctx_kick_work(struct work_struct *work)
 	drm_dev_put(drm);
 }
 
-static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm,
-				   struct npu_user *user)
+static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm, bool internal)
 {
 	static struct lock_class_key internal_key;
 	struct npu_ctx *ctx;
@@ -175,7 +177,7 @@ static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm,
 	ctx->fence_context = dma_fence_context_alloc(1);
 	mutex_init(&ctx->kill_lock);
 	mutex_init(&ctx->submit_lock);
-	ctx->internal = !user;
+	ctx->internal = internal;
 	/* Buffers move in submissions of users: the driver's own lock is inside of theirs. */
 	if (ctx->internal)
 		lockdep_set_class_and_name(&ctx->submit_lock, &internal_key, "npu_copy_submit");
@@ -191,8 +193,6 @@ static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm,
 	}
 	atomic_inc(&npu->contexts);
 	ctx->vm = npu_vm_get(vm);
-	if (user)
-		ctx->user = npu_user_get(user);
 
 	return ctx;
 }
@@ -209,39 +209,24 @@ static void npu_ctx_drop(struct npu_ctx *ctx)
 	ctx->vm = NULL;
 	spin_unlock_irqrestore(&ctx->queue.lock, flags);
 	npu_vm_put(vm);
-	if (ctx->user)
-		npu_quota_uncharge(ctx->user, NPU_QUOTA_CONTEXTS, 1);
-	npu_user_put(ctx->user);
-	ctx->user = NULL;
+
 	if (atomic_dec_and_test(&ctx->npu->contexts))
 		wake_up_var(&ctx->npu->contexts);
 }
 
-static struct npu_ctx *npu_ctx_create(struct npu_device *npu, struct npu_vm *vm,
-				      struct npu_user *user, u32 priority, u32 core_mask)
+static struct npu_ctx *npu_ctx_create(struct npu_device *npu, struct npu_vm *vm, bool internal,
+				      u32 priority, u32 core_mask)
 {
 	struct npu_ctx *ctx;
-	int ret;
 
-	if (user) {
-		ret = npu_quota_charge(user, NPU_QUOTA_CONTEXTS, 1);
-		if (ret)
-			return ERR_PTR(ret);
-	}
-	ctx = npu_ctx_new(npu, vm, user);
-	if (IS_ERR(ctx)) {
-		if (user)
-			npu_quota_uncharge(user, NPU_QUOTA_CONTEXTS, 1);
+	ctx = npu_ctx_new(npu, vm, internal);
+	if (IS_ERR(ctx))
 		return ctx;
-	}
 	ctx->core_mask = core_mask;
-
-	ret = npu_hw_queue_create(&ctx->queue, ctx, priority, core_mask);
-	if (ret) {
-		npu_ctx_drop(ctx);
-		npu_ctx_put(ctx);
-		return ERR_PTR(ret);
-	}
+	npu_hw_queue_init(&ctx->queue, ctx, priority, core_mask);
+	mutex_lock(&npu->hw_lock);
+	list_add_tail(&ctx->link, &npu->ctxs);
+	mutex_unlock(&npu->hw_lock);
 
 	return ctx;
 }
@@ -255,8 +240,21 @@ static struct npu_ctx *npu_ctx_create(struct npu_device *npu, struct npu_vm *vm,
  */
 struct npu_ctx *npu_ctx_create_internal(struct npu_device *npu, struct npu_vm *vm)
 {
-	return npu_ctx_create(npu, vm, NULL, DRM_NPU_PRIORITY_REALTIME,
-			      GENMASK(npu->info.cores - 1, 0));
+	struct npu_ctx *ctx;
+	int ret;
+
+	ctx = npu_ctx_create(npu, vm, true, DRM_NPU_PRIORITY_REALTIME,
+			     GENMASK(npu->info.cores - 1, 0));
+	if (IS_ERR(ctx))
+		return ctx;
+	ret = npu_attach_internal(&ctx->queue);
+	if (ret) {
+		npu_ctx_kill(ctx, ret);
+		npu_ctx_put(ctx);
+		return ERR_PTR(ret);
+	}
+
+	return ctx;
 }
 
 /**
@@ -287,7 +285,11 @@ int npu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *fi
 	/* Held, so that a device that goes away sees either no context or a whole one. */
 	if (!npu_device_hold(npu, &idx))
 		return -ENODEV;
-	ctx = npu_ctx_create(npu, vm, nfile->user, args->priority, args->core_mask ?: all);
+	ret = npu_attach_prepare(npu, atomic_read(&npu->contexts) + 1);
+	if (ret)
+		ctx = ERR_PTR(ret);
+	else
+		ctx = npu_ctx_create(npu, vm, false, args->priority, args->core_mask ?: all);
 	npu_device_release(idx);
 	if (IS_ERR(ctx))
 		return PTR_ERR(ctx);
@@ -340,6 +342,9 @@ void npu_ctx_kill(struct npu_ctx *ctx, int error)
 	cancel_delayed_work_sync(&ctx->watch_work);
 
 	npu_hw_queue_destroy(&ctx->queue);
+	mutex_lock(&ctx->npu->hw_lock);
+	list_del_init(&ctx->link);
+	mutex_unlock(&ctx->npu->hw_lock);
 	npu_ctx_drop(ctx);
 	WRITE_ONCE(ctx->killed, true);
 	wake_up_all(&ctx->wait);
@@ -349,14 +354,12 @@ out:
 
 static struct npu_ctx *npu_ctx_first(struct npu_device *npu)
 {
-	struct npu_ctx *ctx = NULL;
-	u32 i;
+	struct npu_ctx *ctx;
 
 	mutex_lock(&npu->hw_lock);
-	for (i = 0; i < npu->info.queues && !ctx; i++) {
-		if (npu->queues[i])
-			ctx = npu_ctx_get(npu->queues[i]->ctx);
-	}
+	ctx = list_first_entry_or_null(&npu->ctxs, struct npu_ctx, link);
+	if (ctx)
+		npu_ctx_get(ctx);
 	mutex_unlock(&npu->hw_lock);
 
 	return ctx;
@@ -465,7 +468,8 @@ int npu_ioctl_ctx_query(struct drm_device *drm, void *data, struct drm_file *fil
 	args->completed = ctx->completed;
 	args->errors = ctx->errors;
 	args->victims = ctx->victims;
-	args->fault = ctx->fault;
+	if (ctx->fault_count)
+		args->fault = ctx->faults[(ctx->fault_count - 1) % NPU_CTX_FAULTS];
 	spin_unlock_irqrestore(&ctx->queue.lock, flags);
 	npu_ctx_put(ctx);
 
@@ -507,6 +511,16 @@ static void npu_ctx_busywait(struct npu_ctx *ctx, const struct drm_npu_wait *arg
 	}
 }
 
+static void npu_ctx_find_fault(const struct npu_ctx *ctx, u64 seqno, struct drm_npu_fault *fault)
+{
+	u32 i;
+
+	for (i = 0; i < NPU_CTX_FAULTS; i++) {
+		if (ctx->faults[i].seqno == seqno)
+			*fault = ctx->faults[i];
+	}
+}
+
 static int npu_ctx_wait(struct npu_ctx *ctx, struct drm_npu_wait *args)
 {
 	struct npu_result *result;
@@ -526,14 +540,13 @@ static int npu_ctx_wait(struct npu_ctx *ctx, struct drm_npu_wait *args)
 		spin_unlock_irqrestore(&ctx->queue.lock, flags);
 		return READ_ONCE(ctx->dead);
 	}
+	memset(&args->fault, 0, sizeof(args->fault));
+	args->known = ctx->completed - args->seqno < NPU_CTX_RESULTS;
 	result = &ctx->results[args->seqno % NPU_CTX_RESULTS];
-	args->known = result->seqno == args->seqno;
 	args->cycles = args->known ? result->cycles : 0;
 	args->error = args->known ? result->error : 0;
-	if (args->known)
-		args->fault = result->fault;
-	else
-		memset(&args->fault, 0, sizeof(args->fault));
+	if (args->error)
+		npu_ctx_find_fault(ctx, args->seqno, &args->fault);
 	spin_unlock_irqrestore(&ctx->queue.lock, flags);
 
 	return 0;

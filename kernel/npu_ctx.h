@@ -23,22 +23,18 @@ struct vm_area_struct;
 /* Jobs whose results are remembered, see struct drm_npu_wait. */
 #define NPU_CTX_RESULTS		256
 
+/* Failures whose details are remembered. */
+#define NPU_CTX_FAULTS		32
 /* Jobs that a context can have unfinished before a submission waits. */
 #define NPU_CTX_MAX_JOBS	64
 
 /** struct npu_result - how a job ended */
 struct npu_result {
-	/** @seqno: the job; 0: none yet */
-	u64 seqno;
-
 	/** @cycles: modelled cycles */
 	u64 cycles;
 
 	/** @error: 0 or negative errno */
 	int error;
-
-	/** @fault: what the card said, all zero where it had nothing to say */
-	struct drm_npu_fault fault;
 };
 
 /** struct npu_ctx - a context: a queue of the card, and what became of its jobs */
@@ -55,8 +51,8 @@ struct npu_ctx {
 	/** @vm: address space; NULL once killed */
 	struct npu_vm *vm;
 
-	/** @user: who it is charged to, with a reference; NULL if @internal, and once killed */
-	struct npu_user *user;
+	/** @link: in npu_device.ctxs until it is killed, under hw_lock */
+	struct list_head link;
 
 	/** @id: in the file */
 	u32 id;
@@ -121,8 +117,11 @@ struct npu_ctx {
 	/** @victims: jobs lost for the fault of another; under the queue's lock */
 	u64 victims;
 
-	/** @fault: last fault; under the queue's lock */
-	struct drm_npu_fault fault;
+	/** @faults: ring of the last faults; under the queue's lock */
+	struct drm_npu_fault faults[NPU_CTX_FAULTS];
+
+	/** @fault_count: faults so far; under the queue's lock */
+	u64 fault_count;
 
 	/** @results: ring of results by number; under the queue's lock */
 	struct npu_result results[NPU_CTX_RESULTS];

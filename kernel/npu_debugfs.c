@@ -23,28 +23,31 @@ static struct npu_device *npu_of_seq_file(struct seq_file *m)
 	return to_npu_device(entry->dev);
 }
 
-static void npu_show_queue(struct seq_file *m, struct npu_hw_queue *queue)
+static void npu_show_context(struct seq_file *m, struct npu_ctx *ctx)
 {
-	struct npu_ctx *ctx = queue->ctx;
+	struct npu_hw_queue *queue = &ctx->queue;
+	int asid = READ_ONCE(ctx->vm->space.asid);
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	seq_printf(m, "%u %u %u %#x %llu %llu %llu %llu %u %u\n", queue->index,
-		   ctx->vm->space.asid, queue->priority, queue->core_mask, ctx->submitted,
-		   ctx->completed, ctx->errors, ctx->victims, queue->sq_tail, queue->cq_head);
+	seq_printf(m, "%u %u %#x %d %d %llu %llu %llu %llu %u %u\n", ctx->id, queue->priority,
+		   queue->core_mask, npu_hw_queue_is_attached(queue) ? (int)queue->index : -1, asid,
+		   ctx->submitted, ctx->completed, ctx->errors, ctx->victims, queue->sq_tail,
+		   queue->cq_head);
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
-static int npu_show_queues(struct seq_file *m, void *data)
+/* Those that have no queue of the card at present have -1 there. */
+static int npu_show_contexts(struct seq_file *m, void *data)
 {
 	struct npu_device *npu = npu_of_seq_file(m);
-	u32 i;
+	struct npu_ctx *ctx;
 
-	seq_puts(m, "queue asid priority cores submitted completed errors victims tail head\n");
+	seq_puts(m, "context priority cores queue asid submitted completed errors victims tail head\n");
 	mutex_lock(&npu->hw_lock);
-	for (i = 0; i < npu_copy_user_queues(npu); i++) {
-		if (npu->queues[i])
-			npu_show_queue(m, npu->queues[i]);
+	list_for_each_entry(ctx, &npu->ctxs, link) {
+		if (!ctx->internal)
+			npu_show_context(m, ctx);
 	}
 	mutex_unlock(&npu->hw_lock);
 
@@ -97,9 +100,7 @@ static int npu_show_memory(struct seq_file *m, void *data)
 	seq_printf(m, "card largest %llu\n", space.largest);
 	seq_printf(m, "card evicted %llu\n", (u64)atomic64_read(&npu->mem.evicted));
 	seq_printf(m, "system used %llu\n", (u64)atomic64_read(&npu->mem.system.used));
-	seq_printf(m, "tables used %d of %u\n", atomic_read(&npu->mmu.tables_used),
-		   npu->mmu.table_count);
-	seq_printf(m, "asids used %d of %u\n", atomic_read(&npu->mmu.asids_used), npu->asids);
+	seq_printf(m, "tables used %d\n", atomic_read(&npu->mmu.tables_used));
 
 	return 0;
 }
@@ -188,7 +189,7 @@ static void npu_show_vm(struct seq_file *m, struct drm_file *file)
 	npu_space_usage(&vm->space, &usage);
 	mutex_unlock(&vm->lock);
 
-	seq_printf(m, "%llu %u", file->client_id, vm->space.asid);
+	seq_printf(m, "%llu %d", file->client_id, READ_ONCE(vm->space.asid));
 	for (level = 0; level < NPU_PT_LEVELS; level++)
 		seq_printf(m, " %u", usage.tables[level]);
 	seq_printf(m, " %u %u\n", usage.small, usage.large);
@@ -198,13 +199,6 @@ static int npu_show_page_tables(struct seq_file *m, void *data)
 {
 	return npu_show_files(m, "client asid tables0 tables1 tables2 tables3 pages blocks\n",
 			      npu_show_vm);
-}
-
-static int npu_show_users(struct seq_file *m, void *data)
-{
-	npu_quota_show(npu_of_seq_file(m), m);
-
-	return 0;
 }
 
 /* Not for everybody: each read interrupts the machine. */
@@ -260,10 +254,9 @@ static const struct drm_debugfs_info npu_debugfs_files[] = {
 	{ "clients", npu_show_clients, 0 },
 	{ "buffers", npu_show_buffers, 0 },
 	{ "page_tables", npu_show_page_tables, 0 },
-	{ "queues", npu_show_queues, 0 },
+	{ "contexts", npu_show_contexts, 0 },
 	{ "card", npu_show_card, 0 },
 	{ "memory", npu_show_memory, 0 },
-	{ "users", npu_show_users, 0 },
 	{ "irq_test", npu_show_irq_test, 0 },
 };
 

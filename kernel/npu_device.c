@@ -43,10 +43,15 @@ void npu_device_release(int idx)
 	drm_dev_exit(idx);
 }
 
+static bool npu_device_is_online(const struct npu_device *npu)
+{
+	return !READ_ONCE(npu->offline) && !READ_ONCE(npu->asleep);
+}
+
 /* With the lock: may the card be touched? Leaves if not. */
 static bool npu_device_stay(struct npu_device *npu, int idx)
 {
-	if (!npu->wedged && !npu->offline)
+	if (!npu->wedged && npu_device_is_online(npu))
 		return true;
 
 	npu_device_exit(npu, idx);
@@ -82,10 +87,47 @@ bool npu_device_enter(struct npu_device *npu, int *idx)
 		/* One that cannot be woken is as good as gone; it has no bus to be repaired. */
 		if (drm_dev_is_unplugged(&npu->drm) || READ_ONCE(npu->wedged) || npu->runtime_pm)
 			return false;
-		wait_event(npu->online_wait, !READ_ONCE(npu->offline));
+		wait_event(npu->online_wait, npu_device_is_online(npu));
 	}
 
 	return true;
+}
+
+/* With the lock, or not (@ret): -ENODEV or -EAGAIN if the card may not be touched. */
+static int npu_device_locked(struct npu_device *npu, int idx, int ret)
+{
+	if (ret) {
+		npu_pm_put(npu);
+		drm_dev_exit(idx);
+		return ret;
+	}
+	if (npu_device_stay(npu, idx))
+		return 0;
+
+	return npu_device_is_online(npu) ? -ENODEV : -EAGAIN;
+}
+
+/**
+ * npu_device_enter_killable - npu_device_enter() for page faults
+ * @npu: device
+ * @idx: cookie for npu_device_exit()
+ *
+ * Returns -EINTR when a fatal signal is pending, -ENODEV when the card is gone or given up.
+ */
+int npu_device_enter_killable(struct npu_device *npu, int *idx)
+{
+	int ret;
+
+	for (;;) {
+		if (!npu_device_come_in(npu, idx, true))
+			return -ENODEV;
+		ret = npu_device_locked(npu, *idx, down_read_killable(&npu->reset_lock));
+		if (ret != -EAGAIN)
+			return ret;
+		ret = wait_event_killable(npu->online_wait, npu_device_is_online(npu));
+		if (ret)
+			return -EINTR;
+	}
 }
 
 /**
@@ -207,6 +249,10 @@ int npu_device_identify(struct npu_device *npu)
 			info->clock_khz);
 		return -ENODEV;
 	}
+	if (info->ddr_bytes && !(info->features & NPU_FEATURE_SYSTEM_TABLES)) {
+		drm_err(&npu->drm, "the card has no page tables in system memory\n");
+		return -ENODEV;
+	}
 	if (info->ddr_bytes > npu->ddr_mapped) {
 		drm_err(&npu->drm, "%llu bytes of DDR do not fit the %llu that can be seen\n",
 			info->ddr_bytes, (u64)npu->ddr_mapped);
@@ -277,7 +323,7 @@ int npu_device_reset(struct npu_device *npu)
  */
 void npu_device_start(struct npu_device *npu)
 {
-	npu_write64(npu, NPU_REG_ASID_TABLE, npu->mmu.asid_table);
+	npu_write64(npu, NPU_REG_ASID_TABLE, npu->mmu.asid_table | NPU_ASID_TABLE_SYSTEM);
 	npu_write(npu, NPU_REG_EVENT_ENABLE,
 		  NPU_EVENT_STATUS_INVALIDATED | NPU_EVENT_STATUS_QUEUE_ERROR |
 		  NPU_EVENT_STATUS_FATAL | NPU_EVENT_STATUS_ECC | NPU_EVENT_STATUS_THERMAL);
@@ -360,6 +406,7 @@ void npu_device_status(struct npu_device *npu, struct drm_npu_status_info *info)
 	info->ecc_corrected = kept->ecc_corrected + npu_read(npu, NPU_REG_ECC_CORRECTED);
 	info->ecc_uncorrected = kept->ecc_uncorrected + npu_read(npu, NPU_REG_ECC_UNCORRECTED);
 	info->resets = READ_ONCE(npu->resets);
+	info->losses = READ_ONCE(npu->losses);
 	info->core_busy = npu_read(npu, NPU_REG_CORE_BUSY);
 	info->fan_rpm = npu_read(npu, NPU_REG_FAN_RPM);
 	info->core_resets = atomic_read(&npu->counters.core_resets);

@@ -16,16 +16,15 @@
 
 #include "npu_regs.h"
 
+#include "npu_attach.h"
 #include "npu_bus.h"
 #include "npu_cache_watch.h"
 #include "npu_copy.h"
 #include "npu_coredump.h"
 #include "npu_devfreq.h"
-#include "npu_fair.h"
 #include "npu_irq.h"
 #include "npu_mem.h"
 #include "npu_mmu.h"
-#include "npu_quota.h"
 #include "npu_sysfs.h"
 
 struct npu_hw_queue;
@@ -105,12 +104,6 @@ struct npu_device {
 	/** @mem: card and system memory */
 	struct npu_mem mem;
 
-	/** @quotas: what users may have of it */
-	struct npu_quotas quotas;
-
-	/** @fair: whose jobs the cores are for */
-	struct npu_fair fair;
-
 	/** @copy: zeroes and moves memory */
 	struct npu_copy copy;
 
@@ -133,7 +126,13 @@ struct npu_device {
 	 */
 	struct mutex hw_lock;
 
-	/** @queues: queue pairs in use, by number; written under @hw_lock */
+	/** @attach: which contexts have a queue pair */
+	struct npu_attach attach;
+
+	/** @ctxs: all contexts that are not killed, under @hw_lock */
+	struct list_head ctxs;
+
+	/** @queues: queues with a queue pair, by its number; written under @hw_lock */
 	struct npu_hw_queue *queues[NPU_MAX_QUEUES];
 
 	/** @contexts: those that have memory mapped for DMA, see npu_ctx_kill_all() */
@@ -154,7 +153,9 @@ struct npu_device {
 	/** @offline: after an error of the bus, until it is repaired; written under @reset_lock */
 	bool offline;
 
-	/** @online_wait: woken when @offline ends */
+	/** @asleep: the device sleeps, with the system or alone; written under @reset_lock */
+	bool asleep;
+	/** @online_wait: woken when @offline or @asleep ends */
 	wait_queue_head_t online_wait;
 
 	/** @offline_since: when that began, jiffies */
@@ -162,6 +163,10 @@ struct npu_device {
 
 	/** @wedged: even a reset did not help, the card is left alone; written under @reset_lock */
 	bool wedged;
+	/**
+	 * @losses: times that a lost card came back with empty memory; written under @reset_lock
+	 */
+	u32 losses;
 
 	/** @kept: what was counted before it slept; written under @reset_lock */
 	struct npu_kept kept;
@@ -251,6 +256,7 @@ bool npu_device_hold(struct npu_device *npu, int *idx);
 void npu_device_release(int idx);
 
 bool npu_device_enter(struct npu_device *npu, int *idx);
+int npu_device_enter_killable(struct npu_device *npu, int *idx);
 bool npu_device_enter_online(struct npu_device *npu, int *idx);
 bool npu_device_enter_awake(struct npu_device *npu, int *idx);
 bool npu_device_try_enter(struct npu_device *npu, int *idx);

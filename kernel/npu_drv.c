@@ -13,6 +13,7 @@
 #include <drm/drm_print.h>
 #include <drm/drm_vma_manager.h>
 
+#include "npu_attach.h"
 #include "npu_bus.h"
 #include "npu_copy.h"
 #include "npu_ctx.h"
@@ -35,7 +36,7 @@
 #include "npu_vm.h"
 
 #define NPU_DRIVER_MAJOR	1
-#define NPU_DRIVER_MINOR	5
+#define NPU_DRIVER_MINOR	6
 
 /* Calls */
 
@@ -187,6 +188,8 @@ static const struct drm_ioctl_desc npu_ioctls[] = {
  *	DRM_NPU_QUERY_WATCH
  * 1.4: busy_ns and card_ns in struct drm_npu_status_info
  * 1.5: files in struct drm_npu_status_info, cause in struct drm_npu_fault
+ * 1.6: losses and flags in struct drm_npu_status_info, DRM_NPU_BO_LOST, read-only imports,
+ *	cache_line in struct drm_npu_dev_info
  */
 const struct drm_driver npu_driver = {
 	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |
@@ -231,12 +234,12 @@ static int npu_probe_software(struct npu_device *npu)
 	ret = drmm_mutex_init(&npu->drm, &npu->hw_lock);
 	if (ret)
 		return ret;
+	INIT_LIST_HEAD(&npu->ctxs);
 	init_rwsem(&npu->reset_lock);
 	init_waitqueue_head(&npu->online_wait);
-	npu_fair_init(npu);
 
-	npu->timeout_wq = alloc_ordered_workqueue("npu-timeout",
-						  WQ_MEM_RECLAIM | WQ_FREEZABLE);
+
+	npu->timeout_wq = alloc_ordered_workqueue("npu-timeout", WQ_MEM_RECLAIM);
 	ret = npu_adopt_wq(npu, npu->timeout_wq);
 	if (ret)
 		return ret;
@@ -253,9 +256,7 @@ static int npu_probe_software(struct npu_device *npu)
 	npu->info.max_in_flight = NPU_CTX_MAX_JOBS;
 
 	npu_load_init(&npu->load);
-	ret = npu_quota_init(npu);
-	if (ret)
-		return ret;
+
 	ret = npu_sysfs_init(npu);
 	if (ret)
 		return ret;
@@ -277,12 +278,8 @@ static int npu_probe_dma(struct npu_device *npu)
 	npu->coherent = dev_is_dma_coherent(dev);
 	if (!npu->coherent)
 		npu->info.flags |= DRM_NPU_INFO_NONCOHERENT;
-	/* What user space knows: it maintains whole lines, and keeps what is the device's apart. */
-	if (!npu->coherent && dma_get_cache_alignment() > NPU_CACHE_LINE) {
-		drm_err(&npu->drm, "cache lines of %d bytes, programs know %d\n",
-			dma_get_cache_alignment(), NPU_CACHE_LINE);
-		return -ENODEV;
-	}
+	if (!npu->coherent)
+		npu->info.cache_line = dma_get_cache_alignment();
 	dma_set_max_seg_size(dev, UINT_MAX);
 
 	return dma_set_mask_and_coherent(dev, DMA_BIT_MASK(52));
@@ -334,6 +331,9 @@ int npu_drv_probe(struct npu_device *npu)
 	if (ret)
 		return ret;
 	npu_device_start(npu);
+	ret = npu_attach_init(npu);
+	if (ret)
+		goto err_stop;
 	ret = npu_copy_init(npu);
 	if (ret)
 		goto err_stop;
@@ -361,6 +361,8 @@ err_stop:
 	npu_cache_watch_fini(npu);
 	cancel_work_sync(&npu->event_work);
 	cancel_work_sync(&npu->lost_work);
+	npu_attach_fini(npu);
+	npu_attach_release_dma(npu);
 	return ret;
 }
 
@@ -392,12 +394,14 @@ void npu_drv_remove(struct npu_device *npu)
 	npu_copy_fini(npu);
 	cancel_work_sync(&npu->lost_work);
 	npu_ctx_kill_all(npu, -ENODEV);
-	npu_fair_fini(npu);
+	npu_attach_fini(npu);
+
 	npu_coredump_fini(npu);
 	npu_userptr_release_dma(npu);
 	npu_prime_release_dma(npu);
 	npu_pages_release_dma(npu);
 	npu_mmu_release_dma(npu);
+	npu_attach_release_dma(npu);
 }
 
 /* Module */

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Open files: who has opened them, their contexts and their address space.
+ * Open files: their contexts and their address space.
  */
-#include <linux/cred.h>
 #include <linux/slab.h>
 
 #include "npu_ctx.h"
 #include "npu_device.h"
 #include "npu_file.h"
 #include "npu_job.h"
-#include "npu_quota.h"
 #include "npu_vm.h"
 
 /**
@@ -29,11 +27,7 @@ int npu_file_open(struct drm_device *drm, struct drm_file *file)
 		return -ENOMEM;
 
 	nfile->npu = to_npu_device(drm);
-	nfile->user = npu_user_find(nfile->npu, current_euid());
-	if (!nfile->user) {
-		kfree(nfile);
-		return -ENOMEM;
-	}
+
 	mutex_init(&nfile->lock);
 	xa_init_flags(&nfile->ctxs, XA_FLAGS_ALLOC1);
 	npu_cache_watch_opened(nfile);
@@ -53,11 +47,10 @@ void npu_file_postclose(struct drm_device *drm, struct drm_file *file)
 
 	npu_ctx_close(file);
 
-	/* Whoever has seen the file closed finds its memory free. */
-	npu_job_flush_released();
-
+	if (nfile->vm)
+		npu_vm_wait_released(nfile->vm);
 	npu_vm_put(nfile->vm);
-	npu_user_put(nfile->user);
+
 	mutex_destroy(&nfile->lock);
 	kfree(nfile);
 }
@@ -79,7 +72,7 @@ struct npu_vm *npu_file_vm(struct drm_file *file)
 	mutex_lock(&nfile->lock);
 	vm = nfile->vm;
 	if (!vm) {
-		vm = npu_vm_create(nfile->npu, nfile->user);
+		vm = npu_vm_create(nfile->npu);
 		if (!IS_ERR(vm))
 			WRITE_ONCE(nfile->vm, vm);
 	}

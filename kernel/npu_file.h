@@ -12,16 +12,13 @@
 
 struct drm_device;
 struct npu_device;
-struct npu_user;
+
 struct npu_vm;
 
 /** struct npu_file - an open file */
 struct npu_file {
 	/** @npu: device */
 	struct npu_device *npu;
-
-	/** @user: who has opened it, with a reference */
-	struct npu_user *user;
 
 	/** @opener: the process that has opened it, where there is a cache watch; constant */
 	struct npu_cache_task opener;

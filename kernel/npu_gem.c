@@ -39,9 +39,7 @@ static void npu_bo_destroy(struct ttm_buffer_object *tbo)
 	/* TTM has used the exporter's lock until now. */
 	if (bo->dma_buf)
 		dma_buf_put(bo->dma_buf);
-	if (bo->user)
-		npu_quota_uncharge(bo->user, NPU_QUOTA_MEMORY, tbo->base.size);
-	npu_user_put(bo->user);
+	npu_vm_put(bo->owner);
 	mem_cgroup_put(bo->memcg);
 	if (bo->nobody)
 		put_page(bo->nobody);
@@ -102,8 +100,9 @@ static bool npu_bo_may_be_uncached(const struct npu_bo *bo)
 }
 
 /*
- * A mapping past the caches. What they hold of the buffer goes to memory now, so that nothing of
- * it gets there later. Where the card sees the caches the mapping is one like any other.
+ * Uncached mapping: dirty lines are written back first, so that none of them is evicted over later
+ * stores. Lines are not invalidated: other processes may be writing through the caches. On a
+ * coherent device the mapping is cached.
  */
 static int npu_bo_mmap_uncached(struct npu_bo *bo, struct vm_area_struct *vma)
 {
@@ -113,8 +112,7 @@ static int npu_bo_mmap_uncached(struct npu_bo *bo, struct vm_area_struct *vma)
 	}
 	WRITE_ONCE(bo->uncached, true);
 
-	return npu_bo_sync_system(bo, 0, bo->tbo.base.size,
-				  DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE);
+	return npu_bo_sync_system(bo, 0, bo->tbo.base.size, DRM_NPU_SYNC_TO_DEVICE);
 }
 
 static int npu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
@@ -213,13 +211,16 @@ static vm_fault_t npu_gem_fault_card(struct vm_fault *vmf, struct npu_bo *bo)
 	struct vm_area_struct *vma = vmf->vma;
 	unsigned long bytes = min(vma->vm_end - vmf->address, NPU_FAULT_PAGES * PAGE_SIZE);
 	vm_fault_t ret;
-	int idx;
+	int idx, error;
 
 	if (apply_to_page_range(vma->vm_mm, vmf->address, bytes, npu_gem_fault_no_change, NULL))
 		return VM_FAULT_OOM;
-	if (!npu_device_enter(npu, &idx))
+	error = npu_device_enter_killable(npu, &idx);
+	/* The access is tried again, unless the signal ends the process first. */
+	if (error == -EINTR)
+		return VM_FAULT_NOPAGE;
+	if (error)
 		return npu_gem_fault_nobody(vmf, bo);
-
 	ret = ttm_bo_vm_fault_reserved(vmf, vma->vm_page_prot, NPU_FAULT_PAGES);
 	npu_device_exit(npu, idx);
 
@@ -348,7 +349,11 @@ static struct npu_bo *npu_bo_create_sg(struct npu_device *npu, u64 size, u32 fla
 struct npu_bo *npu_bo_create_import(struct npu_device *npu, struct dma_buf *dma_buf,
 				    struct sg_table *sg)
 {
-	return npu_bo_create_sg(npu, dma_buf->size, DRM_NPU_BO_SYSTEM, sg, dma_buf);
+	u32 flags = DRM_NPU_BO_SYSTEM;
+
+	if (!(dma_buf->file->f_mode & FMODE_WRITE))
+		flags |= DRM_NPU_BO_READONLY;
+	return npu_bo_create_sg(npu, dma_buf->size, flags, sg, dma_buf);
 }
 
 /**
@@ -372,11 +377,11 @@ struct npu_bo *npu_bo_create_pinned(struct npu_device *npu, u64 size, u32 flags,
 /**
  * npu_bo_create - make a buffer with memory of its own, filled with zeros
  * @npu: device, held
- * @user: who it is for
+ * @vm: address space of who makes it, or NULL
  * @size: bytes, multiple of a page
  * @flags: see struct npu_bo
  */
-struct npu_bo *npu_bo_create(struct npu_device *npu, struct npu_user *user, u64 size, u32 flags)
+struct npu_bo *npu_bo_create(struct npu_device *npu, struct npu_vm *vm, u64 size, u32 flags)
 {
 	/* Creation evicts nobody: what finds no room on the card comes there when it is used. */
 	static const struct ttm_place places[] = {
@@ -389,15 +394,10 @@ struct npu_bo *npu_bo_create(struct npu_device *npu, struct npu_user *user, u64 
 	struct npu_bo *bo;
 	int ret;
 
-	ret = npu_quota_charge(user, NPU_QUOTA_MEMORY, size);
-	if (ret)
-		return ERR_PTR(ret);
 	bo = npu_bo_alloc(npu, size, flags);
-	if (!bo) {
-		npu_quota_uncharge(user, NPU_QUOTA_MEMORY, size);
+	if (!bo)
 		return ERR_PTR(-ENOMEM);
-	}
-	bo->user = npu_user_get(user);
+	bo->owner = vm ? npu_vm_get(vm) : NULL;
 	bo->memcg = get_mem_cgroup_from_mm(current->mm);
 	if (flags & DRM_NPU_BO_SYSTEM)
 		placement = (struct ttm_placement) { .placement = &places[2], .num_placement = 1 };
@@ -424,6 +424,7 @@ int npu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fil
 {
 	struct npu_device *npu = to_npu_device(drm);
 	struct drm_npu_bo_create *args = data;
+	struct npu_vm *vm;
 	struct npu_bo *bo;
 	int ret, idx;
 	u64 size;
@@ -439,9 +440,12 @@ int npu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fil
 	size = PAGE_ALIGN(args->size);
 	if (args->flags & DRM_NPU_BO_CARD && size > npu_mem_card_bytes(npu))
 		return -ENOSPC;
+	vm = npu_file_vm(file);
+	if (IS_ERR(vm))
+		return PTR_ERR(vm);
 	if (!npu_device_hold(npu, &idx))
 		return -ENODEV;
-	bo = npu_bo_create(npu, to_npu_file(file)->user, size, args->flags);
+	bo = npu_bo_create(npu, vm, size, args->flags);
 	npu_device_release(idx);
 	if (IS_ERR(bo))
 		return PTR_ERR(bo);
@@ -460,6 +464,31 @@ out:
 	return ret;
 }
 
+/**
+ * npu_bo_is_lost - were the contents of a buffer lost with the card?
+ * @bo: buffer; without its reservation lock the answer may be outdated
+ *
+ * A card that comes back after it was lost has memory full of zeros.
+ */
+bool npu_bo_is_lost(const struct npu_bo *bo)
+{
+	const struct npu_device *npu = to_npu_device(bo->tbo.base.dev);
+
+	return READ_ONCE(bo->lost) || (READ_ONCE(bo->mem_type) == TTM_PL_VRAM &&
+				       READ_ONCE(bo->losses) != READ_ONCE(npu->losses));
+}
+
+/**
+ * npu_bo_restored - contents are valid, or have moved with their state
+ * @bo: buffer, its reservation lock held
+ * @lost: they are lost nevertheless
+ */
+void npu_bo_restored(struct npu_bo *bo, bool lost)
+{
+	WRITE_ONCE(bo->losses, READ_ONCE(to_npu_device(bo->tbo.base.dev)->losses));
+	WRITE_ONCE(bo->lost, lost);
+}
+
 static u32 npu_bo_info_flags(const struct npu_bo *bo)
 {
 	u32 flags = bo->flags;
@@ -470,6 +499,8 @@ static u32 npu_bo_info_flags(const struct npu_bo *bo)
 		flags |= DRM_NPU_BO_EVICTED;
 	if (bo->dma_buf)
 		flags |= DRM_NPU_BO_IMPORTED;
+	if (npu_bo_is_lost(bo))
+		flags |= DRM_NPU_BO_LOST;
 
 	return flags;
 }
@@ -543,6 +574,9 @@ int npu_bo_sync(struct npu_bo *bo, const struct drm_npu_bo_sync *args)
 	mb();
 	if (npu_bo_is_home(bo) && npu_bo_is_in_system(bo))
 		ret = npu_bo_sync_system(bo, args->offset, args->size, args->direction);
+	if (!ret && args->direction & DRM_NPU_SYNC_TO_DEVICE && !args->offset &&
+	    args->size == bo->tbo.base.size)
+		npu_bo_restored(bo, false);
 	dma_resv_unlock(bo->tbo.base.resv);
 
 	return ret;

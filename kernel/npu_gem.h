@@ -20,12 +20,13 @@ struct drm_file;
 struct drm_printer;
 struct mem_cgroup;
 struct npu_device;
-struct npu_user;
+struct npu_residency;
 struct npu_userptr;
+struct npu_vm;
 struct page;
 struct sg_table;
 
-/** enum npu_claim - what the submission whose turn it is wants of a buffer */
+/** enum npu_claim - what a submission that waits for card memory wants of a buffer */
 enum npu_claim {
 	/** @NPU_CLAIM_NONE: nothing */
 	NPU_CLAIM_NONE,
@@ -57,20 +58,12 @@ struct npu_bo {
 	/** @handle: handle in that file */
 	u32 handle;
 
-	/** @exported: its dma-buf; valid while @attachments is not 0 */
-	struct dma_buf *exported;
-
-	/** @attachments: other devices that are attached to it; under the reservation lock */
-	u32 attachments;
-
-	/** @vmaps: mappings for drivers of the kernel; under the reservation lock */
-	u32 vmaps;
 
 	/** @import_link: in npu_mem.imports while it is attached, under npu_mem.imports_lock */
 	struct list_head import_link;
 
-	/** @user: who it is charged to, with a reference; NULL for memory of others */
-	struct npu_user *user;
+	/** @owner: address space of its maker, with a reference; NULL: none */
+	struct npu_vm *owner;
 
 	/** @memcg: who pays for its pages of system memory, with a reference; NULL: nobody */
 	struct mem_cgroup *memcg;
@@ -87,22 +80,26 @@ struct npu_bo {
 	/** @uncached: it has been mapped past the caches; set once, read without a lock */
 	bool uncached;
 
+	/** @lost: its contents went with the card, before it moved; under the reservation lock */
+	bool lost;
+	/** @losses: npu_device.losses when it came to where it is; under the reservation lock */
+	u32 losses;
 	/** @refused: the card had no room for it at the last try; under the reservation lock */
 	bool refused;
 
-	/**
-	 * @leaving: who waits for it to become idle, so that it can move: it takes no new jobs,
-	 * except those of the one whose turn it is, see npu_residency.c
-	 */
+	/** @leaving: it takes no new jobs, since it is to move; except those of @claimant */
 	atomic_t leaving;
 
 	/** @resident_link: in npu_mem.resident while it is on the card, under claim_lock */
 	struct list_head resident_link;
 
-	/** @claim_link: in npu_mem.claims, under npu_mem.claim_lock */
+	/** @claimant: submission with a claim on it, under npu_mem.claim_lock */
+	struct npu_residency *claimant;
+
+	/** @claim_link: in npu_residency.claims, under npu_mem.claim_lock */
 	struct list_head claim_link;
 
-	/** @claim: what for, under npu_mem.claim_lock; eviction looks at it without */
+	/** @claim: what @claimant wants, under npu_mem.claim_lock */
 	enum npu_claim claim;
 
 	/** @mem_type: where it is, TTM_PL_ or NPU_BO_NOWHERE; written under the reservation lock */
@@ -187,13 +184,15 @@ static inline bool npu_bo_is_home(const struct npu_bo *bo)
 	return bo->flags & DRM_NPU_BO_CARD || bo->tbo.resource->mem_type == TTM_PL_TT;
 }
 
+bool npu_bo_is_lost(const struct npu_bo *bo);
+void npu_bo_restored(struct npu_bo *bo, bool lost);
 int npu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file);
 int npu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file);
 int npu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file);
 int npu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file);
 int npu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file);
 
-struct npu_bo *npu_bo_create(struct npu_device *npu, struct npu_user *user, u64 size, u32 flags);
+struct npu_bo *npu_bo_create(struct npu_device *npu, struct npu_vm *vm, u64 size, u32 flags);
 struct npu_bo *npu_bo_create_pinned(struct npu_device *npu, u64 size, u32 flags,
 				    struct sg_table *sg);
 struct npu_bo *npu_bo_create_import(struct npu_device *npu, struct dma_buf *dma_buf,

@@ -14,6 +14,7 @@
 
 #include <drm/drm_print.h>
 
+#include "npu_attach.h"
 #include "npu_copy.h"
 #include "npu_coredump.h"
 #include "npu_ctx.h"
@@ -23,6 +24,7 @@
 #include "npu_pm.h"
 #include "npu_recover.h"
 #include "npu_trace.h"
+#include "npu_vm.h"
 
 /* A disable waits for one bounded step of a command; a software model on a busy host is slow. */
 #define NPU_QUEUE_TIMEOUT_US	(5 * USEC_PER_SEC)
@@ -99,12 +101,6 @@ static void npu_hw_queue_write(struct npu_hw_queue *queue, struct npu_ctx_job *j
 	npu_load_begin(&queue->npu->load, ns_to_ktime(now));
 }
 
-/* How many jobs the card may have: fewer if the last ones were long. */
-static u32 npu_hw_queue_depth(const struct npu_hw_queue *queue)
-{
-	return queue->share ? npu_fair_depth(queue->job_ns) : NPU_RING_JOBS;
-}
-
 /* A job is finished, or has to begin anew on a card that was reset. */
 static void npu_hw_queue_off_card(struct npu_hw_queue *queue, struct npu_ctx_job *job, u64 now)
 {
@@ -124,8 +120,7 @@ static void npu_hw_queue_remove(struct npu_hw_queue *queue, struct npu_ctx_job *
 	npu_hw_queue_off_card(queue, job, now);
 	list_del_init(&job->link);
 	WRITE_ONCE(queue->to_run, queue->to_run - 1);
-	if (queue->share && atomic_dec_return(&queue->share->jobs) == 0)
-		WRITE_ONCE(queue->share->idle_since, jiffies);
+
 }
 
 /* Finish jobs at the head of the list that the card does not see. */
@@ -166,8 +161,7 @@ static bool npu_hw_queue_take(struct npu_hw_queue *queue, struct npu_ctx_job *jo
 	}
 
 	WRITE_ONCE(queue->to_run, queue->to_run + 1);
-	if (queue->share)
-		atomic_inc(&queue->share->jobs);
+
 	npu_hw_queue_watch(queue);
 
 	return true;
@@ -195,7 +189,7 @@ static bool npu_hw_queue_take_ready(struct npu_hw_queue *queue)
 }
 
 /**
- * npu_hw_queue_push - take jobs that the card is to run, as soon as fences and share allow it
+ * npu_hw_queue_push - take jobs that the card is to run, as soon as their fences have signalled
  * @queue: queue
  * @jobs: jobs, armed, in their order; they listen to the fences that they wait for
  * @count: how many
@@ -220,10 +214,10 @@ void npu_hw_queue_push(struct npu_hw_queue *queue, struct npu_ctx_job **jobs, u3
 	if (!list_empty(&queue->waiting))
 		run |= npu_hw_queue_take_ready(queue);
 	/* While the card has as many as it may have, the next completion sees to the others. */
-	run &= queue->on_card < npu_hw_queue_depth(queue);
+	run &= queue->on_card < NPU_RING_JOBS;
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (run)
-		npu_fair_update(queue);
+		npu_hw_queue_feed(queue);
 }
 
 /**
@@ -245,14 +239,12 @@ void npu_hw_queue_kick(struct npu_hw_queue *queue)
  */
 bool npu_hw_queue_orphan(struct npu_hw_queue *queue)
 {
-	struct npu_ctx_job *job;
 	unsigned long flags;
 	bool orphans;
 
 	spin_lock_irqsave(&queue->lock, flags);
 	npu_hw_queue_take_ready(queue);
-	list_for_each_entry(job, &queue->waiting, link)
-		npu_job_uncharge(job);
+
 	orphans = !list_empty(&queue->waiting);
 	spin_unlock_irqrestore(&queue->lock, flags);
 
@@ -273,6 +265,22 @@ bool npu_hw_queue_waits_for_fences(struct npu_hw_queue *queue)
 	spin_unlock_irqrestore(&queue->lock, flags);
 
 	return waits;
+}
+
+/**
+ * npu_hw_queue_has_jobs - are there unfinished jobs?
+ * @queue: queue
+ */
+bool npu_hw_queue_has_jobs(struct npu_hw_queue *queue)
+{
+	unsigned long flags;
+	bool any;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	any = !list_empty(&queue->jobs) || !list_empty(&queue->waiting);
+	spin_unlock_irqrestore(&queue->lock, flags);
+
+	return any;
 }
 
 /**
@@ -303,30 +311,29 @@ struct npu_ctx_job *npu_hw_queue_watched_job(struct npu_hw_queue *queue, unsigne
 /**
  * npu_hw_queue_feed - write jobs to the ring
  * @queue: queue
- * @most: how many
  *
- * During a reset, and at the end of the device, none: these see to the list. Returns how many it
- * were.
+ * None during a reset, and at the end of the device: these see to the list.
  */
-u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most)
+void npu_hw_queue_feed(struct npu_hw_queue *queue)
 {
 	struct npu_ctx_job *job;
 	unsigned long flags;
-	u32 count = 0, depth;
+	u32 count = 0;
 	u64 now;
 	int idx;
 
 	if (!npu_hw_queue_has_backlog(queue))
-		return 0;
+		return;
 	/* Resets clear @enabled under the lock before they begin: no need to wait for them. */
 	if (!drm_dev_enter(&queue->npu->drm, &idx))
-		return 0;
+		return;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	depth = npu_hw_queue_depth(queue);
-	if (queue->enabled && queue->on_card < depth) {
+	if (!npu_hw_queue_is_attached(queue) && queue->to_run)
+		npu_attach_request(queue);
+	if (queue->enabled && queue->on_card < NPU_RING_JOBS) {
 		list_for_each_entry(job, &queue->jobs, link) {
-			if (count == most || queue->on_card >= depth)
+			if (queue->on_card >= NPU_RING_JOBS)
 				break;
 			if (job->skip_error || job->on_card)
 				continue;
@@ -342,8 +349,6 @@ u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most)
 		npu_doorbell(queue, NPU_DOORBELL_SQ_TAIL, queue->sq_tail);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	drm_dev_exit(idx);
-
-	return count;
 }
 
 /**
@@ -366,31 +371,6 @@ u64 npu_hw_queue_since_ns(struct npu_hw_queue *queue, u64 seqno)
 	spin_unlock_irqrestore(&queue->lock, flags);
 
 	return since;
-}
-
-/**
- * npu_hw_queue_on_card - has the card jobs of a queue?
- * @queue: queue
- */
-bool npu_hw_queue_on_card(struct npu_hw_queue *queue)
-{
-	return READ_ONCE(queue->on_card);
-}
-
-/**
- * npu_hw_queue_is_waiting - is there a job to be run?
- * @queue: queue
- */
-bool npu_hw_queue_is_waiting(struct npu_hw_queue *queue)
-{
-	unsigned long flags;
-	bool waiting;
-
-	spin_lock_irqsave(&queue->lock, flags);
-	waiting = queue->enabled && !list_empty(&queue->jobs);
-	spin_unlock_irqrestore(&queue->lock, flags);
-
-	return waiting;
 }
 
 /* Completion */
@@ -476,13 +456,13 @@ static void npu_hw_queue_distrust(struct npu_hw_queue *queue)
 	queue_work(queue->npu->timeout_wq, &queue->npu->event_work);
 }
 
-static bool npu_hw_queue_process_locked(struct npu_hw_queue *queue)
+static bool npu_hw_queue_process_locked(struct npu_hw_queue *queue, u32 *most)
 {
 	struct npu_cqe cqe;
 	bool any = false;
 	u64 now;
 
-	while (!queue->distrusted && npu_hw_queue_peek(queue, &cqe)) {
+	while (*most && !queue->distrusted && npu_hw_queue_peek(queue, &cqe)) {
 		if (!npu_cqe_is_sane(queue, &cqe)) {
 			npu_hw_queue_distrust(queue);
 			break;
@@ -492,7 +472,32 @@ static bool npu_hw_queue_process_locked(struct npu_hw_queue *queue)
 			now = ktime_get_ns();
 		npu_hw_queue_complete(queue, &cqe, now);
 		any = true;
+		(*most)--;
 	}
+
+	return any;
+}
+
+/**
+ * npu_hw_queue_process_some - take some of the new completions
+ * @queue: queue
+ * @most: how many at most; reduced by those taken
+ *
+ * Any context.
+ */
+bool npu_hw_queue_process_some(struct npu_hw_queue *queue, u32 *most)
+{
+	unsigned long flags;
+	bool any = false;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	if (queue->enabled) {
+		any = npu_hw_queue_process_locked(queue, most);
+		npu_hw_queue_tell_head(queue);
+	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (any)
+		npu_hw_queue_feed(queue);
 
 	return any;
 }
@@ -500,24 +505,12 @@ static bool npu_hw_queue_process_locked(struct npu_hw_queue *queue)
 /**
  * npu_hw_queue_process - take new completions
  * @queue: queue
- *
- * Called by interrupt handlers, and by the watchdog in case an interrupt got lost.
  */
 bool npu_hw_queue_process(struct npu_hw_queue *queue)
 {
-	unsigned long flags;
-	bool any = false;
+	u32 most = U32_MAX;
 
-	spin_lock_irqsave(&queue->lock, flags);
-	if (queue->enabled) {
-		any = npu_hw_queue_process_locked(queue);
-		npu_hw_queue_tell_head(queue);
-	}
-	spin_unlock_irqrestore(&queue->lock, flags);
-	if (any)
-		npu_fair_update(queue);
-
-	return any;
+	return npu_hw_queue_process_some(queue, &most);
 }
 
 /**
@@ -568,7 +561,7 @@ static int npu_hw_queue_enable(struct npu_hw_queue *queue)
 	npu_queue_write64(queue, NPU_QUEUE_FENCE_ADDR, queue->ctx->fence_dma);
 	npu_queue_write(queue, NPU_QUEUE_SQ_LOG2, NPU_RING_LOG2);
 	npu_queue_write(queue, NPU_QUEUE_CQ_LOG2, NPU_RING_LOG2);
-	npu_queue_write(queue, NPU_QUEUE_ASID, queue->ctx->vm->space.asid);
+	npu_queue_write(queue, NPU_QUEUE_ASID, READ_ONCE(queue->ctx->vm->space.asid));
 	npu_queue_write(queue, NPU_QUEUE_PRIORITY, queue->priority);
 	npu_queue_write(queue, NPU_QUEUE_CORE_MASK, queue->core_mask);
 	npu_queue_write(queue, NPU_QUEUE_VECTOR, queue->vector->index);
@@ -651,8 +644,8 @@ static void npu_hw_queue_sort_out(struct npu_hw_queue *queue, u32 tail)
 static bool npu_hw_queue_account(struct npu_hw_queue *queue)
 {
 	struct npu_ctx_job *first;
+	u32 tail, most = U32_MAX;
 	bool running;
-	u32 tail;
 
 	do {
 		tail = npu_queue_read(queue, NPU_QUEUE_CQ_TAIL);
@@ -665,7 +658,7 @@ static bool npu_hw_queue_account(struct npu_hw_queue *queue)
 		npu_hw_queue_sort_out(queue, tail);
 
 	first = npu_hw_queue_first(queue);
-	npu_hw_queue_process_locked(queue);
+	npu_hw_queue_process_locked(queue, &most);
 	running = running && first && npu_hw_queue_first(queue) == first;
 	if (running)
 		first->begun = true;
@@ -820,48 +813,50 @@ void npu_hw_queue_resume(struct npu_hw_queue *queue, bool lost)
 	queue->enabled = true;
 	npu_hw_queue_refill(queue);
 	spin_unlock_irqrestore(&queue->lock, flags);
-	npu_fair_update(queue);
+	npu_hw_queue_feed(queue);
+}
+
+/* Ends all jobs, with their fences in the order of submission, although some wait for fences. */
+static void npu_hw_queue_cancel_all(struct npu_hw_queue *queue, u32 cause)
+{
+	struct npu_ctx_job *job, *next;
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	list_for_each_entry(job, &queue->jobs, link)
+		WRITE_ONCE(job->killed, cause);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	npu_hw_queue_fail_all(queue, -ECANCELED);
+
+	spin_lock_irqsave(&queue->lock, flags);
+	list_for_each_entry_safe(job, next, &queue->waiting, link) {
+		list_del_init(&job->link);
+		npu_job_stop_listening(job);
+		npu_hw_queue_take(queue, job);
+	}
+	queue->error = READ_ONCE(queue->ctx->dead);
+	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
 /**
- * npu_hw_queue_recall - kill the job that runs, and take those behind it back
+ * npu_hw_queue_cancel - end all jobs of a queue that goes on afterwards
  * @queue: queue, its device entered
- * @seqno: the job; nothing happens if it is another one now
+ * @cause: DRM_NPU_CAUSE_
  *
- * Those behind it are given to the card again in their turn, see npu_fair.c. Fails when the card
- * does not stop.
+ * Fails when the card does not stop: the jobs end with the reset that is left.
  */
-int npu_hw_queue_recall(struct npu_hw_queue *queue, u64 seqno)
+int npu_hw_queue_cancel(struct npu_hw_queue *queue, u32 cause)
 {
 	struct npu_device *npu = queue->npu;
-	struct npu_ctx_job *job;
-	unsigned long flags;
-	bool found;
 	int ret;
 
 	lockdep_assert_held(&npu->hw_lock);
-
-	spin_lock_irqsave(&queue->lock, flags);
-	job = npu_hw_queue_first(queue);
-	found = queue->enabled && job && job->seqno == seqno;
-	if (found) {
-		WRITE_ONCE(job->killed, DRM_NPU_CAUSE_CONTENTION);
-		trace_npu_job_abort(job, queue->core_mask);
-	}
-	spin_unlock_irqrestore(&queue->lock, flags);
-	if (!found)
-		return 0;
-
-	atomic_inc(&npu->counters.aborted_jobs);
+	WRITE_ONCE(npu->reset_cause, cause);
 	npu_write(npu, NPU_REG_CTRL, 0);
 	ret = npu_hw_queue_settle(queue);
 	if (ret)
 		return ret;
-
-	spin_lock_irqsave(&queue->lock, flags);
-	list_for_each_entry(job, &queue->jobs, link)
-		npu_hw_queue_off_card(queue, job, ktime_get_ns());
-	spin_unlock_irqrestore(&queue->lock, flags);
+	npu_hw_queue_cancel_all(queue, cause);
 	npu_hw_queue_resume(queue, false);
 	npu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
 
@@ -891,7 +886,7 @@ void npu_hw_queue_fail_all(struct npu_hw_queue *queue, int error)
 	}
 	npu_hw_queue_take_ready(queue);
 	spin_unlock_irqrestore(&queue->lock, flags);
-	npu_fair_update(queue);
+	npu_hw_queue_feed(queue);
 }
 
 /**
@@ -936,109 +931,96 @@ void npu_hw_queue_reopen(struct npu_hw_queue *queue)
 
 /* Life */
 
-static int npu_hw_queue_claim(struct npu_device *npu, struct npu_hw_queue *queue)
+/**
+ * npu_hw_queue_attach - give a queue a queue pair of the card
+ * @queue: queue without one; the device is entered
+ * @index: number of the pair, which is free and has memory
+ *
+ * -EIO: the card refuses. -ETIMEDOUT: it may use the memory nevertheless, and has to be reset.
+ */
+int npu_hw_queue_attach(struct npu_hw_queue *queue, u32 index)
 {
-	u32 i = 0, end = npu_copy_user_queues(npu);
+	struct npu_device *npu = queue->npu;
+	const struct npu_slot *slot = &npu->attach.slots[index];
+	unsigned long flags;
+	int ret;
 
 	lockdep_assert_held(&npu->hw_lock);
 
-	if (queue->ctx->internal) {
-		i = end;
-		end = npu->info.queues;
+	queue->rings = slot->rings;
+	queue->rings_dma = slot->rings_dma;
+	queue->vector = npu_irq_vector_of_queue(npu, index);
+	WRITE_ONCE(queue->index, index);
+	ret = npu_hw_queue_enable(queue);
+	if (ret) {
+		/* One that does not start may have started in part. */
+		ret = npu_hw_queue_disable(queue) ? -ETIMEDOUT : ret;
+		WRITE_ONCE(queue->index, NPU_NO_QUEUE);
+		return ret;
 	}
-	for (; i < end; i++) {
-		if (!npu->queues[i]) {
-			queue->index = i;
-			return 0;
-		}
-	}
 
-	return -ENOSPC;
-}
+	queue->attached = jiffies;
+	queue->ctx->vm->pairs++;
+	__clear_bit(index, npu->running);
+	npu->queues[index] = queue;
+	npu_irq_add_queue(queue->vector, queue);
+	spin_lock_irqsave(&queue->lock, flags);
+	queue->enabled = true;
+	spin_unlock_irqrestore(&queue->lock, flags);
 
-/* Inside of npu_device_enter() a card can neither be lost nor be reset. */
-static int npu_hw_queue_start(struct npu_hw_queue *queue)
-{
-	struct npu_device *npu = queue->npu;
-	bool stuck = false;
-	u32 resets;
-	int ret, idx;
-
-	if (!npu_device_enter_online(npu, &idx))
-		return READ_ONCE(npu->offline) ? -EAGAIN : -ENODEV;
-
-	mutex_lock(&npu->hw_lock);
-	resets = npu->resets;
-	ret = npu_hw_queue_claim(npu, queue);
-	if (!ret) {
-		queue->vector = npu_irq_vector_of_queue(npu, queue->index);
-		ret = npu_hw_queue_enable(queue);
-		/* One that does not start may have started in part: it must not use the rings. */
-		stuck = ret && npu_hw_queue_disable(queue);
-	}
-	if (!ret) {
-		queue->enabled = true;
-		__clear_bit(queue->index, npu->running);
-		npu->queues[queue->index] = queue;
-		npu_fair_add(queue);
-		npu_irq_add_queue(queue->vector, queue);
-	}
-	mutex_unlock(&npu->hw_lock);
-	npu_device_exit(npu, idx);
-	if (stuck)
-		npu_recover_device(npu, resets);
-
-	return ret;
+	return 0;
 }
 
 /**
- * npu_hw_queue_create - take a queue of the card and enable it
+ * npu_hw_queue_detach - take its queue pair from a queue; jobs that are left wait for another one
+ * @queue: queue that the card does not serve any more
+ */
+void npu_hw_queue_detach(struct npu_hw_queue *queue)
+{
+	struct npu_device *npu = queue->npu;
+	struct npu_ctx_job *job;
+	unsigned long flags;
+
+	lockdep_assert_held(&npu->hw_lock);
+
+	npu_irq_remove_queue(queue->vector, queue);
+	npu->queues[queue->index] = NULL;
+	queue->ctx->vm->pairs--;
+	spin_lock_irqsave(&queue->lock, flags);
+	queue->enabled = false;
+	list_for_each_entry(job, &queue->jobs, link)
+		npu_hw_queue_off_card(queue, job, ktime_get_ns());
+	WRITE_ONCE(queue->index, NPU_NO_QUEUE);
+	queue->rings = NULL;
+	if (queue->to_run && !queue->error)
+		npu_attach_request(queue);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	npu_space_detach(&queue->ctx->vm->space);
+	npu_pm_was_busy(npu);
+	npu_pm_put(npu);
+}
+
+/**
+ * npu_hw_queue_init - an empty queue without queue pair
  * @queue: queue, zeroed
- * @ctx: owner, with address space and fence page; its device is held
+ * @ctx: owner
  * @priority: for the arbiter
  * @core_mask: cores for its jobs
- *
- * -ENOSPC: all queues are in use.
  */
-int npu_hw_queue_create(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 priority,
-			u32 core_mask)
+void npu_hw_queue_init(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 priority,
+		       u32 core_mask)
 {
-	struct npu_device *npu = ctx->npu;
-	int ret;
-
-	queue->npu = npu;
+	queue->npu = ctx->npu;
 	queue->ctx = ctx;
 	queue->priority = priority;
 	queue->core_mask = core_mask;
-	queue->job_ns = U64_MAX; /* not known to be short */
+	queue->index = NPU_NO_QUEUE;
+	queue->done = jiffies;
 	spin_lock_init(&queue->lock);
 	INIT_LIST_HEAD(&queue->link);
+	INIT_LIST_HEAD(&queue->attach_link);
 	INIT_LIST_HEAD(&queue->jobs);
 	INIT_LIST_HEAD(&queue->waiting);
-	INIT_LIST_HEAD(&queue->fair_link);
-	if (ctx->user && priority < DRM_NPU_PRIORITY_HIGH)
-		queue->share = &ctx->user->share;
-
-	queue->rings = dma_alloc_coherent(npu->drm.dev, sizeof(*queue->rings), &queue->rings_dma,
-					  GFP_KERNEL);
-	if (!queue->rings)
-		return -ENOMEM;
-
-	/* Awake as long as the queue exists. */
-	ret = npu_pm_get(npu);
-	if (ret)
-		goto err_rings;
-	ret = npu_hw_queue_start(queue);
-	if (ret)
-		goto err_pm;
-
-	return 0;
-
-err_pm:
-	npu_pm_put(npu);
-err_rings:
-	dma_free_coherent(npu->drm.dev, sizeof(*queue->rings), queue->rings, queue->rings_dma);
-	return ret;
 }
 
 /**
@@ -1061,12 +1043,16 @@ void npu_hw_queue_shutdown(struct npu_hw_queue *queue, int error)
 	queue->error = queue->error ?: error;
 	spin_unlock_irqrestore(&queue->lock, flags);
 
+	npu_attach_cancel(queue);
+
 	/* A card that is lost or offline has no access to memory, and is reset before it has. */
-	if (npu_device_enter_online(npu, &idx)) {
+	if (npu_device_enter_awake(npu, &idx)) {
 		mutex_lock(&npu->hw_lock);
 		resets = npu->resets;
-		npu_hw_queue_suspend(queue);
-		stuck = npu_hw_queue_disable(queue) && npu_hw_queue_reset_cores(queue);
+		if (npu_hw_queue_is_attached(queue)) {
+			npu_hw_queue_suspend(queue);
+			stuck = npu_hw_queue_disable(queue) && npu_hw_queue_reset_cores(queue);
+		}
 		mutex_unlock(&npu->hw_lock);
 		npu_device_exit(npu, idx);
 	}
@@ -1077,22 +1063,17 @@ void npu_hw_queue_shutdown(struct npu_hw_queue *queue, int error)
 }
 
 /**
- * npu_hw_queue_destroy - give the queue back to the card
+ * npu_hw_queue_destroy - give the queue pair back, if there is one
  * @queue: queue, shut down, without jobs
  */
 void npu_hw_queue_destroy(struct npu_hw_queue *queue)
 {
 	struct npu_device *npu = queue->npu;
 
-	npu_irq_remove_queue(queue->vector, queue);
-	npu_fair_remove(queue);
 	mutex_lock(&npu->hw_lock);
-	npu->queues[queue->index] = NULL;
+	if (npu_hw_queue_is_attached(queue))
+		npu_hw_queue_detach(queue);
 	mutex_unlock(&npu->hw_lock);
-	npu_pm_was_busy(npu);
-	npu_pm_put(npu);
-
-	dma_free_coherent(npu->drm.dev, sizeof(*queue->rings), queue->rings, queue->rings_dma);
 }
 
 #if IS_ENABLED(CONFIG_DRM_ACCEL_NPU_KUNIT_TEST)

@@ -11,7 +11,6 @@
 struct npu_ctx;
 struct npu_device;
 struct npu_ctx_job;
-struct npu_share;
 struct npu_vector;
 
 /* Entries of both rings; one stays free, since a full ring looks like an empty one. */
@@ -47,7 +46,7 @@ struct npu_hw_queue {
 	/** @ctx: owner */
 	struct npu_ctx *ctx;
 
-	/** @index: number of the queue */
+	/** @index: number of its queue pair, or NPU_NO_QUEUE; written under hw_lock */
 	u32 index;
 
 	/** @core_mask: cores for its jobs */
@@ -62,23 +61,17 @@ struct npu_hw_queue {
 	/** @link: in the vector's list, under its lock */
 	struct list_head link;
 
-	/** @rings: DMA memory, coherent */
+	/** @attach_link: in npu_attach.waiting, under npu_attach.lock */
+	struct list_head attach_link;
+
+	/** @attached: when it got its queue pair, jiffies; under hw_lock */
+	unsigned long attached;
+
+	/** @rings: memory of its queue pair */
 	struct npu_rings *rings;
 
 	/** @rings_dma: its bus address */
 	dma_addr_t rings_dma;
-
-	/** @share: whose share of the cores it uses; NULL if it takes no part, see npu_fair.c */
-	struct npu_share *share;
-
-	/** @fair_link: in npu_share.waiting, under npu_fair.lock */
-	struct list_head fair_link;
-
-	/** @active: it may give jobs to the card, under npu_fair.lock */
-	bool active;
-
-	/** @burst: how many, before others of its user have their turn; under npu_fair.lock */
-	u32 burst;
 
 	/** @lock: protects all below and the results of the context; taken by interrupt handlers */
 	spinlock_t lock;
@@ -135,19 +128,30 @@ struct npu_hw_queue {
 	int error;
 };
 
+/* The number of the queue pair of a queue that has none. */
+#define NPU_NO_QUEUE		U32_MAX
+
+/* With hw_lock or the queue's lock held; else the answer may be outdated. */
+static inline bool npu_hw_queue_is_attached(const struct npu_hw_queue *queue)
+{
+	return READ_ONCE(queue->index) != NPU_NO_QUEUE;
+}
+
 /**
  * npu_hw_queue_has_backlog - are there jobs that the card has yet to be given?
  * @queue: queue
  *
- * Without the lock: whoever makes a difference calls npu_fair_update() afterwards.
+ * Without the lock: a change is followed by npu_hw_queue_feed().
  */
 static inline bool npu_hw_queue_has_backlog(const struct npu_hw_queue *queue)
 {
 	return READ_ONCE(queue->to_run) > READ_ONCE(queue->on_card);
 }
 
-int npu_hw_queue_create(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 priority,
-			u32 core_mask);
+void npu_hw_queue_init(struct npu_hw_queue *queue, struct npu_ctx *ctx, u32 priority,
+		       u32 core_mask);
+int npu_hw_queue_attach(struct npu_hw_queue *queue, u32 index);
+void npu_hw_queue_detach(struct npu_hw_queue *queue);
 void npu_hw_queue_destroy(struct npu_hw_queue *queue);
 void npu_hw_queue_shutdown(struct npu_hw_queue *queue, int error);
 
@@ -156,12 +160,13 @@ void npu_hw_queue_kick(struct npu_hw_queue *queue);
 struct npu_ctx_job *npu_hw_queue_watched_job(struct npu_hw_queue *queue, unsigned long *since);
 bool npu_hw_queue_orphan(struct npu_hw_queue *queue);
 bool npu_hw_queue_waits_for_fences(struct npu_hw_queue *queue);
+bool npu_hw_queue_has_jobs(struct npu_hw_queue *queue);
+int npu_hw_queue_cancel(struct npu_hw_queue *queue, u32 cause);
+bool npu_hw_queue_process_some(struct npu_hw_queue *queue, u32 *most);
 bool npu_hw_queue_process(struct npu_hw_queue *queue);
 
-u32 npu_hw_queue_feed(struct npu_hw_queue *queue, u32 most);
+void npu_hw_queue_feed(struct npu_hw_queue *queue);
 u64 npu_hw_queue_since_ns(struct npu_hw_queue *queue, u64 seqno);
-bool npu_hw_queue_on_card(struct npu_hw_queue *queue);
-bool npu_hw_queue_is_waiting(struct npu_hw_queue *queue);
 
 bool npu_hw_queue_suspend(struct npu_hw_queue *queue);
 void npu_hw_queue_leave(struct npu_hw_queue *queue);
@@ -173,7 +178,6 @@ void npu_hw_queue_reopen(struct npu_hw_queue *queue);
 void npu_hw_queue_fail_all(struct npu_hw_queue *queue, int error);
 u32 npu_hw_queue_status(struct npu_hw_queue *queue);
 void npu_hw_queue_abort(struct npu_hw_queue *queue, u64 seqno);
-int npu_hw_queue_recall(struct npu_hw_queue *queue, u64 seqno);
 bool npu_hw_queue_fail(struct npu_hw_queue *queue, int error);
 
 #endif

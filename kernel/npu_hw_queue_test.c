@@ -21,6 +21,7 @@ static int npu_ring_test_init(struct kunit *test)
 	spin_lock_init(&queue->lock);
 	INIT_LIST_HEAD(&queue->jobs);
 	INIT_LIST_HEAD(&queue->waiting);
+	INIT_LIST_HEAD(&queue->attach_link);
 	queue->rings_dma = 0x12340000;
 	queue->cq_phase = NPU_CQE_PHASE;
 	test->priv = queue;
@@ -106,6 +107,7 @@ static void npu_ring_test_no_work(struct work_struct *work)
 static void npu_ring_test_distrust(struct kunit *test)
 {
 	struct npu_hw_queue *queue = test->priv;
+	u32 most = U32_MAX;
 	unsigned long flags;
 	bool any;
 
@@ -114,7 +116,7 @@ static void npu_ring_test_distrust(struct kunit *test)
 	queue->rings->cq[0].phase = NPU_CQE_PHASE;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	any = npu_hw_queue_process_locked(queue);
+	any = npu_hw_queue_process_locked(queue, &most);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	flush_work(&queue->npu->event_work);
 

@@ -4,7 +4,8 @@
  * completions of groups of queues (number 0 also those, where the system has only one vector to
  * give). A block of a SoC has a single line that stands for vector 0.
  *
- * Completions are taken in the hard handler: it is short, and a job's latency is what users see.
+ * The hard handler takes completions, since a job's latency is what users see. It takes a bounded
+ * number of them; a thread takes the others.
  */
 #include <linux/interrupt.h>
 
@@ -14,6 +15,9 @@
 #include "npu_device.h"
 #include "npu_hw_queue.h"
 #include "npu_irq.h"
+
+/* Completions that a hard handler takes. */
+#define NPU_IRQ_COMPLETIONS	16
 
 /**
  * npu_irq_look - see to the card's events
@@ -51,18 +55,37 @@ void npu_irq_look(struct npu_device *npu)
 		queue_work(npu->timeout_wq, &npu->event_work);
 }
 
+/* Takes at most so many completions of a vector's queues; returns false if there may be more. */
+static bool npu_irq_process(struct npu_vector *vector, u32 most)
+{
+	struct npu_hw_queue *queue;
+	unsigned long flags;
+
+	spin_lock_irqsave(&vector->lock, flags);
+	list_for_each_entry(queue, &vector->queues, link) {
+		npu_hw_queue_process_some(queue, &most);
+		if (!most)
+			break;
+	}
+	spin_unlock_irqrestore(&vector->lock, flags);
+
+	return most;
+}
+
 static irqreturn_t npu_irq_handler(int irq, void *data)
 {
 	struct npu_vector *vector = data;
-	struct npu_hw_queue *queue;
 
 	if (!vector->index)
 		npu_irq_look(vector->npu);
 
-	spin_lock(&vector->lock);
-	list_for_each_entry(queue, &vector->queues, link)
-		npu_hw_queue_process(queue);
-	spin_unlock(&vector->lock);
+	return npu_irq_process(vector, NPU_IRQ_COMPLETIONS) ? IRQ_HANDLED : IRQ_WAKE_THREAD;
+}
+
+static irqreturn_t npu_irq_thread(int irq, void *data)
+{
+	while (!npu_irq_process(data, NPU_IRQ_COMPLETIONS))
+		cond_resched();
 
 	return IRQ_HANDLED;
 }
@@ -85,7 +108,7 @@ static irqreturn_t npu_irq_line_handler(int irq, void *data)
 	/* Stays up as long as there are reports. */
 	if (status & NPU_LINE_STATUS_WATCH && npu->cache_watch) {
 		npu_cache_watch_drain(npu);
-		ret = IRQ_HANDLED;
+		ret = ret == IRQ_NONE ? IRQ_HANDLED : ret;
 	}
 
 	return ret;
@@ -123,8 +146,9 @@ static int npu_irq_request(struct npu_device *npu, u32 index)
 	INIT_LIST_HEAD(&vector->queues);
 	vector->irq = npu->bus->irq_number(npu, index);
 
-	return request_irq(vector->irq, npu->bus->line ? npu_irq_line_handler : npu_irq_handler, 0,
-			   "npu", vector);
+	return request_threaded_irq(vector->irq, npu->bus->line ? npu_irq_line_handler :
+								  npu_irq_handler,
+				    npu_irq_thread, 0, "npu", vector);
 }
 
 /**

@@ -85,31 +85,6 @@ struct npu_ctx_job *npu_job_alloc(struct npu_ctx *ctx, const struct npu_job_shap
 }
 
 /**
- * npu_job_charge - count a job for a user until it is finished
- * @job: job
- * @user: who submits it; kept by the file, then by the context
- */
-int npu_job_charge(struct npu_ctx_job *job, struct npu_user *user)
-{
-	int ret = npu_quota_charge(user, NPU_QUOTA_JOBS, 1);
-
-	if (!ret)
-		job->user = user;
-
-	return ret;
-}
-
-/**
- * npu_job_uncharge - a job is finished, or will never run
- * @job: job
- */
-void npu_job_uncharge(struct npu_ctx_job *job)
-{
-	npu_quota_uncharge(job->user, NPU_QUOTA_JOBS, 1);
-	job->user = NULL;
-}
-
-/**
  * npu_job_discard - undo npu_job_alloc() for a job that was not armed
  * @job: job
  */
@@ -121,7 +96,6 @@ void npu_job_discard(struct npu_ctx_job *job)
 		dma_fence_chain_free(job->out_syncs[i].chain);
 		drm_syncobj_put(job->out_syncs[i].syncobj);
 	}
-	npu_job_uncharge(job);
 	npu_job_put(job);
 }
 
@@ -491,11 +465,9 @@ static void npu_job_record(struct npu_ctx_job *job, int error, const struct npu_
 	struct npu_ctx *ctx = job->ctx;
 	struct npu_result *result = &ctx->results[job->seqno % NPU_CTX_RESULTS];
 
-	memset(result, 0, sizeof(*result));
-	result->seqno = job->seqno;
 	result->error = error;
-	if (cqe)
-		result->cycles = cqe->end_cycle - cqe->start_cycle;
+	result->cycles = cqe ? cqe->end_cycle - cqe->start_cycle : 0;
+
 	/* The card names no cores for a job that has not begun. */
 	if (ctx->vm && (cqe || job->begun))
 		npu_job_account(job, cqe, result->cycles);
@@ -503,15 +475,13 @@ static void npu_job_record(struct npu_ctx_job *job, int error, const struct npu_
 	if (error) {
 		/* A job that never ran has no fault to tell. */
 		if (!job->skip_error)
-			npu_job_fill_fault(job, error, cqe, &result->fault);
+			npu_job_fill_fault(job, error, cqe,
+					   &ctx->faults[ctx->fault_count++ % NPU_CTX_FAULTS]);
 		if (error == -ECANCELED || error == -ENODEV)
 			ctx->victims++;
 		else
 			ctx->errors++;
-		if (result->fault.seqno)
-			ctx->fault = result->fault;
 	}
-
 	/* An orphan has outlived it. */
 	if (ctx->vm)
 		atomic64_inc(&ctx->vm->jobs);
@@ -530,8 +500,6 @@ void npu_job_finish(struct npu_ctx_job *job, int error, const struct npu_cqe *cq
 
 	lockdep_assert_held(&ctx->queue.lock);
 
-	/* Before anyone knows: who has waited for a job can submit the next one. */
-	npu_job_uncharge(job);
 	npu_job_record(job, error, cqe);
 	trace_npu_job_done(job, error, cqe);
 	if (error)
@@ -584,10 +552,13 @@ static void npu_job_release_work(struct work_struct *work)
 {
 	struct npu_ctx_job *job = container_of(work, struct npu_ctx_job, release_work);
 	struct drm_device *drm = &job->ctx->npu->drm;
+	struct npu_vm *vm = job->releases;
 
 	while (job->region_count)
 		npu_vma_put(job->vmas[--job->region_count]);
 	npu_job_free(job);
+	if (vm)
+		npu_vm_released(vm);
 	drm_dev_put(drm);
 }
 
@@ -606,6 +577,11 @@ void npu_job_put(struct npu_ctx_job *job)
 		return;
 	}
 
+	/* The end of the file waits for it. */
+	if (job->region_count) {
+		job->releases = npu_vm_get(job->vmas[0]->vm);
+		atomic_inc(&job->releases->releasing);
+	}
 	/* A job can outlive its file, and even the card; the module is kept by its fence. */
 	drm_dev_get(&job->ctx->npu->drm);
 	INIT_WORK(&job->release_work, npu_job_release_work);
@@ -615,23 +591,15 @@ void npu_job_put(struct npu_ctx_job *job)
 /* The module */
 
 /**
- * npu_job_flush_released - wait until all jobs that are finished have let go of what they used
- */
-void npu_job_flush_released(void)
-{
-	flush_workqueue(npu_release_wq);
-}
-
-/**
  * npu_job_module_init - prepare what jobs of all devices share
  */
 int npu_job_module_init(void)
 {
-	npu_release_wq = alloc_workqueue("npu-release", WQ_UNBOUND | WQ_FREEZABLE, 0);
+	npu_release_wq = alloc_workqueue("npu-release", WQ_UNBOUND, 0);
 	if (!npu_release_wq)
 		return -ENOMEM;
 
-	npu_kick_wq = alloc_workqueue("npu-kick", WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_FREEZABLE, 0);
+	npu_kick_wq = alloc_workqueue("npu-kick", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
 	if (!npu_kick_wq) {
 		destroy_workqueue(npu_release_wq);
 		return -ENOMEM;

@@ -13,7 +13,7 @@
 struct dma_fence_chain;
 struct drm_syncobj;
 struct npu_ctx;
-struct npu_user;
+struct npu_vm;
 struct npu_vma;
 
 /* Jobs of one submission. */
@@ -104,9 +104,6 @@ struct npu_ctx_job {
 	/** @ctx: context; kept by @fence */
 	struct npu_ctx *ctx;
 
-	/** @user: who it is charged to until it is finished, and no longer than that; or NULL */
-	struct npu_user *user;
-
 	/** @killed: the cause, DRM_NPU_CAUSE_, if the driver kills it; set before the abort */
 	u32 killed;
 
@@ -182,6 +179,10 @@ struct npu_ctx_job {
 	/** @watch: the watchdog's */
 	struct npu_watch watch;
 
+	/**
+	 * @releases: address space whose mappings @release_work drops, with a reference; or NULL
+	 */
+	struct npu_vm *releases;
 	/** @release_work: lets go of what needs locks that the end of a job must not wait for */
 	struct work_struct release_work;
 };
@@ -192,11 +193,9 @@ int npu_job_in_error(const struct npu_ctx_job *job);
 void npu_job_finish(struct npu_ctx_job *job, int error, const struct npu_cqe *cqe);
 
 struct npu_ctx_job *npu_job_alloc(struct npu_ctx *ctx, const struct npu_job_shape *shape);
-int npu_job_charge(struct npu_ctx_job *job, struct npu_user *user);
 void npu_job_add_in_fence(struct npu_ctx_job *job, struct dma_fence *fence);
 int npu_job_add_buffer_fences(struct npu_ctx_job *job, struct dma_resv *resv,
 			      enum dma_resv_usage usage);
-void npu_job_uncharge(struct npu_ctx_job *job);
 void npu_job_kick(struct npu_ctx *ctx);
 void npu_job_discard(struct npu_ctx_job *job);
 void npu_job_arm(struct npu_ctx_job *job);
@@ -212,6 +211,6 @@ static inline void npu_job_get(struct npu_ctx_job *job)
 
 int npu_job_module_init(void);
 void npu_job_module_exit(void);
-void npu_job_flush_released(void);
+
 
 #endif

@@ -490,6 +490,7 @@ static void npu_move_account(struct npu_device *npu, struct npu_bo *bo, u32 mem_
 {
 	bool was_out = npu_bo_is_evicted(bo), is_out;
 
+	npu_bo_restored(bo, npu_bo_is_lost(bo));
 	WRITE_ONCE(bo->mem_type, mem_type);
 	is_out = npu_bo_is_evicted(bo);
 	if (is_out && !was_out)
@@ -523,7 +524,6 @@ static int npu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_op
 	ret = ttm_bo_wait_ctx(tbo, ctx);
 	if (ret)
 		return ret;
-	npu_prime_moving(bo);
 	npu_vm_unmap(bo);
 
 	if (card)
@@ -678,10 +678,9 @@ static bool npu_mem_has_card(const struct npu_mem *mem)
 	return mem->card.buddy.size;
 }
 
-/* All of the card that page tables leave; the allocator takes no nothing. */
 static int npu_mem_init_buddy(struct npu_device *npu)
 {
-	u64 bytes = npu->mmu.reserved_start;
+	u64 bytes = round_down(npu->info.ddr_bytes, PAGE_SIZE);
 
 	return bytes ? npu_buddy_init(&npu->mem.card.buddy, bytes, PAGE_SIZE) : 0;
 }
@@ -713,7 +712,7 @@ static void npu_mem_fini(struct drm_device *drm, void *arg)
 
 /**
  * npu_mem_init - set memory management up
- * @npu: device, its page tables already have their part of the DDR
+ * @npu: device, identified
  */
 int npu_mem_init(struct npu_device *npu)
 {
@@ -725,11 +724,9 @@ int npu_mem_init(struct npu_device *npu)
 	mutex_init(&mem->imports_lock);
 	INIT_LIST_HEAD(&mem->pinned);
 	mutex_init(&mem->pinned_lock);
-	init_rwsem(&mem->turns);
 	mutex_init(&mem->claim_lock);
-	INIT_LIST_HEAD(&mem->line);
+	INIT_LIST_HEAD(&mem->waiters);
 	INIT_LIST_HEAD(&mem->resident);
-	INIT_LIST_HEAD(&mem->claims);
 	init_waitqueue_head(&mem->freed_wait);
 	mutex_init(&mem->card.lock);
 	ret = npu_mem_init_buddy(npu);

@@ -5,7 +5,6 @@
 #include <linux/atomic.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
-#include <linux/rwsem.h>
 #include <linux/wait.h>
 
 #include <drm/ttm/ttm_device.h>
@@ -16,9 +15,14 @@
 
 struct npu_bo;
 struct npu_device;
-struct task_struct;
 
-/** struct npu_card_manager - the card's DDR below the page tables */
+/*
+ * Memory that user space causes: charged to the memory cgroup of the caller. At its limit the call
+ * fails; without __GFP_RETRY_MAYFAIL a process of the cgroup would be killed.
+ */
+#define NPU_GFP_USER	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+/** struct npu_card_manager - the card's DDR */
 struct npu_card_manager {
 	/** @base: TTM's part */
 	struct ttm_resource_manager base;
@@ -74,31 +78,19 @@ struct npu_mem {
 	/** @pinned_lock: protects @pinned and the mappings of what is in it; innermost */
 	struct mutex pinned_lock;
 
-	/** @turns: who may lock several buffers, and who may evict, see npu_residency.c */
-	struct rw_semaphore turns;
-
-	/** @claim_lock: protects what follows, up to @holder; nothing inside of it */
+	/** @claim_lock: protects @waiters, @next_seq, @resident and all claims; innermost */
 	struct mutex claim_lock;
 
-	/** @line: submissions (struct npu_residency) that wait for card memory in their turn */
-	struct list_head line;
+	/** @waiters: submissions (struct npu_residency) that wait for card memory, oldest first */
+	struct list_head waiters;
+
+	/** @next_seq: number of the next one */
+	u64 next_seq;
 
 	/** @resident: buffers on the card, in the order of their arrival */
 	struct list_head resident;
 
-	/** @claims: buffers that the first one in @line has a claim on */
-	struct list_head claims;
-
-	/** @missing: bytes that it still has to bring to the card */
-	u64 missing;
-
-	/** @claimed: bytes of buffers on the card whose room it waits for */
-	u64 claimed;
-
-	/** @holder: the task that is at work for it; read without the lock */
-	struct task_struct *holder;
-
-	/** @system_full: an idle buffer could not leave the card since a turn of its own began */
+	/** @system_full: an idle buffer could not leave the card in one of the last attempts */
 	bool system_full;
 
 	/** @freed: jobs that have freed their buffers; wraps */

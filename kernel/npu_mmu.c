@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Page tables and TLB. Where tables live is npu_table.c's business.
+ * Page tables and TLB.
+ *
+ * Tables are in system memory, which is charged to the process that causes them. They survive
+ * whatever happens to the device, and are unmapped before the driver lets go of it, although
+ * address spaces of open files stay.
  *
  * The card caches invalid translations, too: every change is followed by an invalidation, and
  * nothing is done with memory or tables before that is complete.
+ *
+ * An address space needs a number (ASID) only while a queue uses it. It keeps the number until
+ * another one has none.
  */
+#include <linux/dma-mapping.h>
 #include <linux/log2.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -16,10 +24,10 @@
 #include "npu_gem.h"
 #include "npu_mmu.h"
 #include "npu_recover.h"
-#include "npu_table.h"
 #include "npu_trace.h"
 
 #define NPU_TABLE_SHIFT		12
+#define NPU_TABLE_BYTES		BIT(NPU_TABLE_SHIFT)
 #define NPU_INDEX_BITS		9
 #define NPU_ROOT_LEVEL		(NPU_PT_LEVELS - 1)
 #define NPU_LARGE_LEVEL		1
@@ -29,8 +37,14 @@
 
 /** struct npu_pt - the driver's view of one table */
 struct npu_pt {
-	/** @table: its memory */
-	struct npu_table table;
+	/** @entries: its memory */
+	u64 *entries;
+
+	/** @dma: its bus address; valid until npu_mmu.gone */
+	dma_addr_t dma;
+
+	/** @live: in npu_mmu.live, under its lock */
+	struct list_head live;
 
 	/** @used: valid entries */
 	u32 used;
@@ -48,6 +62,12 @@ struct npu_pt {
 	struct npu_pt *child[];
 };
 
+/* Bytes of the ASID table, whole pages of the device. */
+static size_t npu_asid_bytes(const struct npu_device *npu)
+{
+	return round_up(npu->asids * sizeof(struct npu_asid_entry), NPU_TABLE_BYTES);
+}
+
 static u32 npu_level_shift(u32 level)
 {
 	return NPU_TABLE_SHIFT + level * NPU_INDEX_BITS;
@@ -58,53 +78,82 @@ static u32 npu_index(u64 va, u32 level)
 	return (va >> npu_level_shift(level)) & (NPU_PT_ENTRIES - 1);
 }
 
-static void npu_pt_write(struct npu_device *npu, struct npu_pt *pt, u32 index, u64 entry)
+/* Changes @count entries from @index on, to @entry and @step more each. */
+static void npu_pt_write(struct npu_device *npu, struct npu_pt *pt, u32 index, u32 count, u64 entry,
+			 u64 step)
 {
-	npu->mmu.ops->write(npu, &pt->table, index, 1, entry, 0);
+	u32 i;
+	int idx;
+
+	for (i = 0; i < count; i++)
+		WRITE_ONCE(pt->entries[index + i], entry + i * step);
+	if (!drm_dev_enter(&npu->drm, &idx))
+		return;
+	dma_sync_single_for_device(npu->drm.dev, pt->dma + index * sizeof(u64),
+				   count * sizeof(u64), DMA_TO_DEVICE);
+	drm_dev_exit(idx);
 }
 
-static struct npu_pt *npu_pt_new(struct npu_device *npu, u32 level)
+static int npu_pt_map(struct npu_device *npu, struct npu_pt *pt)
 {
-	u32 children = level ? NPU_PT_ENTRIES : 0;
-	struct npu_pt *pt;
-	int ret;
+	struct npu_mmu *mmu = &npu->mmu;
+	int ret = -ENODEV;
 
-	pt = kzalloc(struct_size(pt, child, children), NPU_GFP_USER);
-	if (!pt)
-		return ERR_PTR(-ENOMEM);
-	/* Not "no space": there may be plenty of it, which nothing is left to map with. */
-	ret = npu->mmu.ops->alloc(npu, &pt->table);
-	if (ret) {
-		kfree(pt);
-		return ERR_PTR(ret);
-	}
-	pt->level = level;
-	INIT_LIST_HEAD(&pt->link);
+	mutex_lock(&mmu->live_lock);
+	if (mmu->gone)
+		goto out;
+	ret = -ENOMEM;
+	pt->dma = dma_map_single(npu->drm.dev, pt->entries, NPU_TABLE_BYTES, DMA_TO_DEVICE);
+	if (dma_mapping_error(npu->drm.dev, pt->dma))
+		goto out;
+	list_add(&pt->live, &mmu->live);
+	atomic_inc(&mmu->tables_used);
+	ret = 0;
+out:
+	mutex_unlock(&mmu->live_lock);
 
-	return pt;
+	return ret;
 }
 
 static struct npu_pt *npu_pt_alloc(struct npu_space *space, u32 level)
 {
+	u32 children = level ? NPU_PT_ENTRIES : 0;
 	struct npu_pt *pt;
-	int ret;
+	int ret = -ENOMEM;
 
-	ret = npu_quota_charge(space->user, NPU_QUOTA_TABLES, 1);
-	if (ret)
+	pt = kzalloc(struct_size(pt, child, children), NPU_GFP_USER);
+	if (!pt)
 		return ERR_PTR(ret);
-	pt = npu_pt_new(space->npu, level);
-	if (IS_ERR(pt))
-		npu_quota_uncharge(space->user, NPU_QUOTA_TABLES, 1);
+	pt->level = level;
+	INIT_LIST_HEAD(&pt->link);
+	pt->entries = kzalloc(NPU_TABLE_BYTES, NPU_GFP_USER);
+	if (pt->entries)
+		ret = npu_pt_map(space->npu, pt);
+	if (ret) {
+		kfree(pt->entries);
+		kfree(pt);
+		return ERR_PTR(ret);
+	}
 
 	return pt;
 }
 
+static void npu_pt_unmap(struct npu_device *npu, struct npu_pt *pt)
+{
+	dma_unmap_single(npu->drm.dev, pt->dma, NPU_TABLE_BYTES, DMA_TO_DEVICE);
+}
+
 static void npu_pt_free(struct npu_space *space, struct npu_pt *pt)
 {
-	struct npu_device *npu = space->npu;
+	struct npu_mmu *mmu = &space->npu->mmu;
 
-	npu->mmu.ops->free(npu, &pt->table);
-	npu_quota_uncharge(space->user, NPU_QUOTA_TABLES, 1);
+	mutex_lock(&mmu->live_lock);
+	list_del(&pt->live);
+	if (!mmu->gone)
+		npu_pt_unmap(space->npu, pt);
+	mutex_unlock(&mmu->live_lock);
+	atomic_dec(&mmu->tables_used);
+	kfree(pt->entries);
 	kfree(pt);
 }
 
@@ -155,31 +204,36 @@ static void npu_space_invalidate(struct npu_space *space, u64 va, u64 bytes)
 	struct npu_device *npu = space->npu;
 	struct npu_mmu *mmu = &npu->mmu;
 	u32 generation, ticket, resets;
+	int idx, asid;
 	long left;
-	int idx;
 
 	wmb(); /* the entries, write-combined or without cache, before the command, or its waking */
 	if (!npu_inv_enter(npu, &idx))
 		return;
 
 	mutex_lock(&mmu->inv_lock);
+	asid = space->asid;
+	/* Nothing of it is cached. npu_space_attach() invalidates all of a new ASID. */
+	if (asid == NPU_NO_ASID) {
+		mutex_unlock(&mmu->inv_lock);
+		npu_device_exit(npu, idx);
+		return;
+	}
 	resets = READ_ONCE(npu->resets);
 	generation = mmu->generation;
 	npu_write64(npu, NPU_REG_INV_ADDR, va);
 	npu_write64(npu, NPU_REG_INV_BYTES, bytes);
-	npu_write(npu, NPU_REG_INV_ASID, space->asid);
+	npu_write(npu, NPU_REG_INV_ASID, asid);
 	ticket = npu_read(npu, NPU_REG_INV_ISSUED);
-	trace_npu_invalidate(npu, space->asid, va, bytes, ticket);
+	trace_npu_invalidate(npu, asid, va, bytes, ticket);
 	mutex_unlock(&mmu->inv_lock);
 	npu_device_exit(npu, idx);
 
 	left = wait_event_timeout(mmu->inv_wait, npu_inv_is_done(npu, generation, ticket),
 				  NPU_INV_TIMEOUT);
-	trace_npu_invalidate_done(npu, space->asid, ticket, left);
-
+	trace_npu_invalidate_done(npu, asid, ticket, left);
 	if (!left) {
-		drm_err(&npu->drm, "invalidation %u of asid %u is not answered\n", ticket,
-			space->asid);
+		drm_err(&npu->drm, "invalidation %u of asid %d is not answered\n", ticket, asid);
 		npu_recover_device(npu, resets);
 	}
 }
@@ -227,7 +281,7 @@ static struct npu_pt *npu_space_table(struct npu_space *space, u64 va, u32 level
 			pt->child[index] = next;
 			pt->used++;
 			wmb(); /* the empty table before the entry that leads to it */
-			npu_pt_write(space->npu, pt, index, next->table.addr | NPU_PTE_VALID);
+			npu_pt_write(space->npu, pt, index, 1, next->dma | NPU_PTE_VALID, 0);
 		}
 		pt = next;
 	}
@@ -250,7 +304,7 @@ static s64 npu_space_set(struct npu_space *space, u64 va, u64 bytes, u32 level, 
 	count = min_t(u64, NPU_PT_ENTRIES - index, bytes >> shift);
 	for (i = index; i < index + count; i++)
 		pt->used += !__test_and_set_bit(i, pt->leaf);
-	space->npu->mmu.ops->write(space->npu, &pt->table, index, count, entry, BIT_ULL(shift));
+	npu_pt_write(space->npu, pt, index, count, entry, BIT_ULL(shift));
 
 	return (u64)count << shift;
 }
@@ -365,7 +419,7 @@ static void npu_space_prune(struct npu_space *space, u64 va, struct npu_pt **pat
 		unmap->end = max(unmap->end, round_down(va, covered) + covered);
 		parent->child[index] = NULL;
 		parent->used--;
-		npu_pt_write(space->npu, parent, index, 0);
+		npu_pt_write(space->npu, parent, index, 1, 0, 0);
 		level++;
 	}
 }
@@ -379,7 +433,7 @@ static u32 npu_pt_clear(struct npu_device *npu, struct npu_pt *pt, u32 index, u6
 	if (!cleared)
 		return 0;
 	bitmap_clear(pt->leaf, index, cleared);
-	npu->mmu.ops->write(npu, &pt->table, index, cleared, 0, 0);
+	npu_pt_write(npu, pt, index, cleared, 0, 0);
 	pt->used -= cleared;
 
 	return cleared;
@@ -441,80 +495,183 @@ void npu_space_unmap(struct npu_space *space, u64 va, u64 bytes)
 
 /* Address spaces */
 
-static void npu_asid_write(struct npu_space *space, u64 root)
+/* With the inv_lock. */
+static void npu_asid_write(struct npu_device *npu, int asid, u64 root)
 {
-	wmb(); /* the root table before the entry that leads to it */
-	space->npu->mmu.ops->write_root(space->npu, space->asid, root);
+	int idx;
+
+	wmb(); /* the tables before the entry that leads to them */
+	if (!drm_dev_enter(&npu->drm, &idx))
+		return;
+	WRITE_ONCE(npu->mmu.asid_entries[asid].root, root);
+	drm_dev_exit(idx);
+}
+
+/* An unused ASID: a new one, or that of the address space without users for longest. */
+static int npu_asid_find(struct npu_device *npu)
+{
+	struct npu_mmu *mmu = &npu->mmu;
+	struct npu_space *space;
+	int asid;
+
+	lockdep_assert_held(&mmu->inv_lock);
+
+	/* Fences may wait for this: no memory is waited for. */
+	asid = ida_alloc_max(&mmu->asids, npu->asids - 1, GFP_NOWAIT | __GFP_NOWARN);
+	if (asid >= 0)
+		return asid;
+	space = list_first_entry_or_null(&mmu->idle, struct npu_space, idle);
+	if (!space)
+		return -ENOSPC;
+	list_del_init(&space->idle);
+	asid = space->asid;
+	space->asid = NPU_NO_ASID;
+
+	return asid;
 }
 
 /**
- * npu_mmu_restore - write all tables anew, to a card whose memory lost them or missed changes
- * @npu: device, its reset_lock held for writing
+ * npu_space_attach - give an address space an ASID, for a queue that begins to use it
+ * @space: address space; the device is held, but not entered
+ *
+ * -ENOSPC: other queues use all ASIDs.
  */
-void npu_mmu_restore(struct npu_device *npu)
+int npu_space_attach(struct npu_space *space)
 {
-	lockdep_assert_held_write(&npu->reset_lock);
+	struct npu_mmu *mmu = &space->npu->mmu;
+	bool fresh = false;
+	int asid = 0;
 
-	npu->mmu.ops->restore(npu);
+	mutex_lock(&mmu->inv_lock);
+	if (space->asid == NPU_NO_ASID) {
+		asid = npu_asid_find(space->npu);
+		fresh = asid >= 0;
+		if (fresh) {
+			npu_asid_write(space->npu, asid, space->root->dma | NPU_ASID_VALID);
+			space->asid = asid;
+		}
+	}
+	if (asid >= 0) {
+		list_del_init(&space->idle);
+		space->users++;
+	}
+	mutex_unlock(&mmu->inv_lock);
+	/* The card may have entries of the address space that had the ASID before. */
+	if (fresh)
+		npu_space_invalidate(space, 0, 0);
+
+	return min(asid, 0);
+}
+
+/**
+ * npu_space_detach - a queue does not use an address space any more
+ * @space: address space
+ */
+void npu_space_detach(struct npu_space *space)
+{
+	struct npu_mmu *mmu = &space->npu->mmu;
+
+	mutex_lock(&mmu->inv_lock);
+	if (!--space->users)
+		list_add_tail(&space->idle, &mmu->idle);
+	mutex_unlock(&mmu->inv_lock);
 }
 
 /**
  * npu_space_init - make an empty address space
  * @space: address space
  * @npu: device
- * @user: who pays for it and its tables, outlives it; NULL: the driver's own
- *
- * -ENOSPC: the card has no more address spaces. -EXFULL: it has no more page tables.
  */
-int npu_space_init(struct npu_space *space, struct npu_device *npu, struct npu_user *user)
+int npu_space_init(struct npu_space *space, struct npu_device *npu)
 {
-	int asid, ret;
-
 	space->npu = npu;
-	space->user = user;
-	ret = npu_quota_charge(user, NPU_QUOTA_SPACES, 1);
-	if (ret)
-		return ret;
-	asid = ida_alloc_max(&npu->mmu.asids, npu->asids - 1, GFP_KERNEL);
-	if (asid < 0) {
-		ret = asid;
-		goto err_quota;
-	}
-	space->asid = asid;
-
+	space->asid = NPU_NO_ASID;
+	INIT_LIST_HEAD(&space->idle);
 	space->root = npu_pt_alloc(space, NPU_ROOT_LEVEL);
-	if (IS_ERR(space->root)) {
-		ret = PTR_ERR(space->root);
-		goto err_asid;
-	}
 
-	atomic_inc(&npu->mmu.asids_used);
-	npu_asid_write(space, space->root->table.addr | NPU_ASID_VALID);
-	npu_space_invalidate(space, 0, 0);
-
-	return 0;
-
-err_asid:
-	ida_free(&npu->mmu.asids, asid);
-err_quota:
-	npu_quota_uncharge(user, NPU_QUOTA_SPACES, 1);
-	return ret;
+	return PTR_ERR_OR_ZERO(space->root);
 }
 
 /**
  * npu_space_fini - give an address space up
- * @space: address space; no queue uses it any more
+ * @space: address space without users
  */
 void npu_space_fini(struct npu_space *space)
 {
 	struct npu_device *npu = space->npu;
+	struct npu_mmu *mmu = &npu->mmu;
+	int asid;
 
-	npu_asid_write(space, 0);
-	npu_space_invalidate(space, 0, 0);
+	/* From here on it keeps its ASID. */
+	mutex_lock(&mmu->inv_lock);
+	list_del_init(&space->idle);
+	asid = space->asid;
+	if (asid != NPU_NO_ASID)
+		npu_asid_write(npu, asid, 0);
+	mutex_unlock(&mmu->inv_lock);
+	if (asid != NPU_NO_ASID) {
+		npu_space_invalidate(space, 0, 0);
+		ida_free(&mmu->asids, asid);
+	}
 	npu_pt_free_tree(space, space->root);
-	ida_free(&npu->mmu.asids, space->asid);
-	atomic_dec(&npu->mmu.asids_used);
-	npu_quota_uncharge(space->user, NPU_QUOTA_SPACES, 1);
+}
+
+/**
+ * npu_mmu_read - an entry of the ASID table or of a page table, as the device sees it
+ * @npu: device, not gone
+ * @addr: its bus address
+ * @entry: answer
+ *
+ * -EFAULT: no table is there.
+ */
+int npu_mmu_read(struct npu_device *npu, u64 addr, u64 *entry)
+{
+	struct npu_mmu *mmu = &npu->mmu;
+	struct npu_pt *pt;
+	int ret = -EFAULT;
+
+	if (!IS_ALIGNED(addr, sizeof(*entry)))
+		return ret;
+	if (addr >= mmu->asid_table && addr - mmu->asid_table < npu_asid_bytes(npu)) {
+		*entry = READ_ONCE(*(u64 *)((void *)mmu->asid_entries + addr - mmu->asid_table));
+		return 0;
+	}
+	mutex_lock(&mmu->live_lock);
+	list_for_each_entry(pt, &mmu->live, live) {
+		if (addr < pt->dma || addr - pt->dma >= NPU_TABLE_BYTES)
+			continue;
+		*entry = READ_ONCE(pt->entries[(addr - pt->dma) / sizeof(*entry)]);
+		ret = 0;
+		break;
+	}
+	mutex_unlock(&mmu->live_lock);
+
+	return ret;
+}
+
+/**
+ * npu_mmu_find_table - is memory that of a page table?
+ * @npu: device
+ * @addr: physical address
+ *
+ * Returns the offset in the table, -ENOENT if it is no table's.
+ */
+s64 npu_mmu_find_table(struct npu_device *npu, phys_addr_t addr)
+{
+	struct npu_mmu *mmu = &npu->mmu;
+	s64 offset = -ENOENT;
+	struct npu_pt *pt;
+
+	mutex_lock(&mmu->live_lock);
+	list_for_each_entry(pt, &mmu->live, live) {
+		if (addr - virt_to_phys(pt->entries) < NPU_TABLE_BYTES) {
+			offset = addr - virt_to_phys(pt->entries);
+			break;
+		}
+	}
+	mutex_unlock(&mmu->live_lock);
+
+	return offset;
 }
 
 static void npu_pt_count(const struct npu_pt *pt, struct npu_space_usage *usage)
@@ -542,47 +699,59 @@ void npu_space_usage(const struct npu_space *space, struct npu_space_usage *usag
 
 /* Set-up */
 
+/**
+ * npu_mmu_release_dma - take all tables from a device that goes away; also twice
+ * @npu: device, unplugged, its card stopped
+ *
+ * Address spaces that files still have keep their tables, without DMA mappings.
+ */
+void npu_mmu_release_dma(struct npu_device *npu)
+{
+	struct npu_mmu *mmu = &npu->mmu;
+	struct npu_pt *pt;
+
+	mutex_lock(&mmu->live_lock);
+	if (!mmu->gone) {
+		list_for_each_entry(pt, &mmu->live, live)
+			npu_pt_unmap(npu, pt);
+		dma_free_coherent(npu->drm.dev, npu_asid_bytes(npu), mmu->asid_entries,
+				  mmu->asid_table);
+		mmu->asid_entries = NULL;
+		mmu->gone = true;
+	}
+	mutex_unlock(&mmu->live_lock);
+}
+
 static void npu_mmu_fini(struct drm_device *drm, void *arg)
 {
-	struct npu_device *npu = to_npu_device(drm);
 	struct npu_mmu *mmu = arg;
 
-	mmu->ops->fini(npu);
-	ida_destroy(&mmu->tables);
+	npu_mmu_release_dma(to_npu_device(drm));
 	ida_destroy(&mmu->asids);
 	mutex_destroy(&mmu->inv_lock);
 	mutex_destroy(&mmu->live_lock);
 }
 
 /**
- * npu_mmu_release_dma - give memory of the system back that the device has used for tables
- * @npu: device, unplugged, its card stopped
- *
- * What the card itself has, or had, is its own.
- */
-void npu_mmu_release_dma(struct npu_device *npu)
-{
-	if (npu->mmu.ops == &npu_tables_in_system)
-		npu->mmu.ops->fini(npu);
-}
-
-/**
- * npu_mmu_init - find room for tables, and clear the ASID table
- * @npu: device, identified, its registers and memory mapped
+ * npu_mmu_init - make an empty ASID table
+ * @npu: device, identified
  */
 int npu_mmu_init(struct npu_device *npu)
 {
 	struct npu_mmu *mmu = &npu->mmu;
 
-	ida_init(&mmu->tables);
 	ida_init(&mmu->asids);
 	mutex_init(&mmu->inv_lock);
 	init_waitqueue_head(&mmu->inv_wait);
 	mutex_init(&mmu->live_lock);
 	INIT_LIST_HEAD(&mmu->live);
-	mmu->ops = npu->info.ddr_bytes ? &npu_tables_on_card : &npu_tables_in_system;
+	INIT_LIST_HEAD(&mmu->idle);
+	mmu->asid_entries = dma_alloc_coherent(npu->drm.dev, npu_asid_bytes(npu),
+					       &mmu->asid_table, GFP_KERNEL);
+	if (!mmu->asid_entries)
+		return -ENOMEM;
 
-	return mmu->ops->init(npu) ?: drmm_add_action_or_reset(&npu->drm, npu_mmu_fini, mmu);
+	return drmm_add_action_or_reset(&npu->drm, npu_mmu_fini, mmu);
 }
 
 #if IS_ENABLED(CONFIG_DRM_ACCEL_NPU_KUNIT_TEST)

@@ -11,62 +11,41 @@
 
 #include "npu_regs.h"
 
-struct dma_pool;
 struct npu_bo;
 struct npu_device;
 struct npu_mem_run;
 struct npu_pt;
-struct npu_table_ops;
-struct npu_user;
 
-/** struct npu_mmu - page tables of a device */
+/** struct npu_mmu - page tables of a device, in system memory */
 struct npu_mmu {
-	/** @ops: where they are; constant after probe */
-	const struct npu_table_ops *ops;
-
-	/** @asid_table: address of the ASID table: a DDR offset, or a bus address */
-	u64 asid_table;
-
-	/** @table_count: tables that there can be */
-	u32 table_count;
-
-	/** @reserved_start: on the card: DDR offset from which on the DDR belongs to tables */
-	u64 reserved_start;
-
-	/** @tables_start: on the card: DDR offset of the first table */
-	u64 tables_start;
-
-	/**
-	 * @roots: on the card: what the entries of the ASID table hold, or will hold when the card
-	 * is back
-	 */
-	u64 *roots;
-
-	/** @tables: on the card: tables in use, as index from @tables_start; locks itself */
-	struct ida tables;
-
-	/** @pool: in system memory: where tables come from; NULL once the device is gone */
-	struct dma_pool *pool;
-
-	/** @asid_entries: in system memory: the ASID table; NULL once the device is gone */
+	/** @asid_entries: ASID table, coherent memory; NULL once the device is gone */
 	struct npu_asid_entry *asid_entries;
 
-	/** @live: tables in use, under @live_lock */
+	/** @asid_table: its bus address */
+	dma_addr_t asid_table;
+
+	/** @live: tables in use (struct npu_pt), under @live_lock */
 	struct list_head live;
 
-	/** @live_lock: protects @live; nothing inside of it */
+	/** @gone: no table is mapped for DMA any more, under @live_lock */
+	bool gone;
+
+	/** @live_lock: protects @live and @gone; innermost */
 	struct mutex live_lock;
 
-	/** @tables_used: how many that are */
+	/** @tables_used: tables in @live */
 	atomic_t tables_used;
 
-	/** @asids: address spaces in use; locks itself */
+	/** @asids: ASIDs in use; locks itself */
 	struct ida asids;
 
-	/** @asids_used: how many that are */
-	atomic_t asids_used;
+	/** @idle: address spaces that keep an ASID without using it, oldest first; @inv_lock */
+	struct list_head idle;
 
-	/** @inv_lock: protects the invalidation registers and writes of @generation */
+	/**
+	 * @inv_lock: protects the invalidation registers, the ASIDs of address spaces, and writes
+	 * of @generation
+	 */
 	struct mutex inv_lock;
 
 	/** @generation: moves with each device reset, which forgets all translations */
@@ -76,23 +55,29 @@ struct npu_mmu {
 	wait_queue_head_t inv_wait;
 };
 
+/* The ASID of an address space that has none. */
+#define NPU_NO_ASID	(-1)
+
 /**
  * struct npu_space - an address space of the card
  *
- * All of it is protected by the lock of the struct npu_vm that embeds it.
+ * Protected by the lock of the struct npu_vm that embeds it, if not said otherwise.
  */
 struct npu_space {
 	/** @npu: device */
 	struct npu_device *npu;
 
-	/** @user: who pays for it; NULL: the driver's own */
-	struct npu_user *user;
-
 	/** @root: level 3 table */
 	struct npu_pt *root;
 
-	/** @asid: its number */
-	u32 asid;
+	/** @asid: its number or NPU_NO_ASID, under npu_mmu.inv_lock */
+	int asid;
+
+	/** @users: queues that use it, under npu_mmu.inv_lock */
+	u32 users;
+
+	/** @idle: in npu_mmu.idle while it has an ASID without users, under npu_mmu.inv_lock */
+	struct list_head idle;
 };
 
 /** struct npu_space_usage - what an address space consists of */
@@ -110,11 +95,14 @@ struct npu_space_usage {
 int npu_mmu_init(struct npu_device *npu);
 void npu_mmu_invalidated(struct npu_device *npu);
 void npu_mmu_forget(struct npu_device *npu);
-void npu_mmu_restore(struct npu_device *npu);
 void npu_mmu_release_dma(struct npu_device *npu);
 
-int npu_space_init(struct npu_space *space, struct npu_device *npu, struct npu_user *user);
+int npu_mmu_read(struct npu_device *npu, u64 addr, u64 *entry);
+s64 npu_mmu_find_table(struct npu_device *npu, phys_addr_t addr);
+int npu_space_init(struct npu_space *space, struct npu_device *npu);
 void npu_space_fini(struct npu_space *space);
+int npu_space_attach(struct npu_space *space);
+void npu_space_detach(struct npu_space *space);
 int npu_space_map(struct npu_space *space, u64 va, struct npu_bo *bo, bool system, u64 flags);
 int npu_space_map_fixed(struct npu_space *space, u64 va, const struct npu_mem_run *run, u64 flags);
 void npu_space_unmap(struct npu_space *space, u64 va, u64 bytes);

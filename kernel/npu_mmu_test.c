@@ -2,94 +2,58 @@
 /*
  * KUnit tests of the page tables; part of npu_mmu.c.
  *
- * The card is some memory, or has none, so that tables are in that of the system. What the driver
- * writes there is read by a walk that follows the hardware guide and knows nothing of the driver's
- * own tree.
+ * What the driver writes is read by a walk that follows the hardware guide and does not use the
+ * driver's own tree.
  */
 #include <linux/dma-mapping.h>
 
 #include <kunit/device.h>
 #include <kunit/test.h>
 
-#define NPU_TEST_TABLES		64
 #define NPU_TEST_ASIDS		4
-#define NPU_TEST_DDR		((NPU_TEST_TABLES + 1) * NPU_TABLE_BYTES)
 
-/** struct npu_mmu_test - a card without hardware, and an address space */
+/** struct npu_mmu_test - a device without hardware, and an address space with an ASID */
 struct npu_mmu_test {
 	/** @npu: device; only what page tables need is set */
 	struct npu_device *npu;
-
-	/** @ddr: its memory, as the test sees it; NULL: it has none */
-	u8 *ddr;
 
 	/** @space: address space */
 	struct npu_space space;
 };
 
-static void npu_mmu_test_init_device(struct kunit *test)
+static int npu_mmu_test_init(struct kunit *test)
 {
 	struct npu_mmu_test *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
 	struct npu_device *npu = kunit_kzalloc(test, sizeof(*npu), GFP_KERNEL);
 	u8 *regs = kunit_kzalloc(test, SZ_4K, GFP_KERNEL);
+	struct npu_mmu *mmu;
 
 	KUNIT_ASSERT_NOT_NULL(test, t);
 	KUNIT_ASSERT_NOT_NULL(test, npu);
 	KUNIT_ASSERT_NOT_NULL(test, regs);
 
 	t->npu = npu;
+	mmu = &npu->mmu;
 	npu->drm.dev = kunit_device_register(test, "npu");
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, npu->drm.dev);
+	KUNIT_ASSERT_EQ(test, dma_coerce_mask_and_coherent(npu->drm.dev, DMA_BIT_MASK(52)), 0);
 	npu->regs = (void __iomem *)regs;
 	npu->asids = NPU_TEST_ASIDS;
-	ida_init(&npu->mmu.tables);
-	ida_init(&npu->mmu.asids);
-	mutex_init(&npu->mmu.inv_lock);
-	mutex_init(&npu->mmu.live_lock);
-	INIT_LIST_HEAD(&npu->mmu.live);
+	ida_init(&mmu->asids);
+	mutex_init(&mmu->inv_lock);
+	mutex_init(&mmu->live_lock);
+	INIT_LIST_HEAD(&mmu->live);
+	INIT_LIST_HEAD(&mmu->idle);
 	init_rwsem(&npu->reset_lock);
 	init_waitqueue_head(&npu->online_wait);
-	init_waitqueue_head(&npu->mmu.inv_wait);
+	init_waitqueue_head(&mmu->inv_wait);
+	mmu->asid_entries = dma_alloc_coherent(npu->drm.dev, npu_asid_bytes(npu),
+					       &mmu->asid_table, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, mmu->asid_entries);
+	KUNIT_EXPECT_TRUE(test, IS_ALIGNED(mmu->asid_table, NPU_TABLE_BYTES));
+	KUNIT_ASSERT_EQ(test, npu_space_init(&t->space, npu), 0);
+	KUNIT_ASSERT_EQ(test, npu_space_attach(&t->space), 0);
 	test->priv = t;
-}
-
-static int npu_mmu_test_init_card(struct kunit *test)
-{
-	struct npu_mmu_test *t;
-	struct npu_device *npu;
-
-	npu_mmu_test_init_device(test);
-	t = test->priv;
-	npu = t->npu;
-	t->ddr = kunit_kzalloc(test, NPU_TEST_DDR, GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, t->ddr);
-	npu->ddr = (void __iomem *)t->ddr;
-	npu->info.ddr_bytes = NPU_TEST_DDR;
-	npu->mmu.ops = &npu_tables_on_card;
-	npu->mmu.asid_table = 0;
-	npu->mmu.tables_start = NPU_TABLE_BYTES;
-	npu->mmu.table_count = NPU_TEST_TABLES;
-	npu->mmu.roots = kvcalloc(NPU_TEST_ASIDS, sizeof(u64), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, npu->mmu.roots);
-	KUNIT_ASSERT_EQ(test, npu_space_init(&t->space, npu, NULL), 0);
-
-	return 0;
-}
-
-static int npu_mmu_test_init_system(struct kunit *test)
-{
-	struct npu_mmu_test *t;
-	struct npu_device *npu;
-
-	npu_mmu_test_init_device(test);
-	t = test->priv;
-	npu = t->npu;
-	KUNIT_ASSERT_EQ(test, dma_coerce_mask_and_coherent(npu->drm.dev, DMA_BIT_MASK(52)), 0);
-	npu->mmu.ops = &npu_tables_in_system;
-	KUNIT_ASSERT_EQ(test, npu->mmu.ops->init(npu), 0);
-	KUNIT_EXPECT_TRUE(test, IS_ALIGNED(npu->mmu.asid_table, NPU_TABLE_BYTES));
-	npu->mmu.table_count = NPU_TEST_TABLES;
-	KUNIT_ASSERT_EQ(test, npu_space_init(&t->space, npu, NULL), 0);
 
 	return 0;
 }
@@ -98,13 +62,13 @@ static void npu_mmu_test_exit(struct kunit *test)
 {
 	struct npu_mmu_test *t = test->priv;
 
-	if (!t || !t->space.root)
+	if (!t)
 		return;
+	npu_space_detach(&t->space);
 	npu_space_fini(&t->space);
 	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.tables_used), 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.asids_used), 0);
-	t->npu->mmu.ops->fini(t->npu);
-	ida_destroy(&t->npu->mmu.tables);
+	KUNIT_EXPECT_TRUE(test, ida_is_empty(&t->npu->mmu.asids));
+	npu_mmu_release_dma(t->npu);
 	ida_destroy(&t->npu->mmu.asids);
 	mutex_destroy(&t->npu->mmu.inv_lock);
 }
@@ -113,9 +77,7 @@ static u64 npu_test_word(const struct npu_mmu_test *t, u64 addr)
 {
 	u64 word = 0;
 
-	if (t->ddr)
-		return le64_to_cpup((const __le64 *)(t->ddr + addr));
-	t->npu->mmu.ops->read(t->npu, addr, &word);
+	npu_mmu_read(t->npu, addr, &word);
 
 	return word;
 }
@@ -231,39 +193,43 @@ static void npu_mmu_test_unmaps_only_its_own(struct kunit *test)
 	npu_space_unmap(&t->space, va + SZ_64K, second.bytes);
 }
 
-/* An address that no entry can hold, and the end of the tables: nothing stays mapped. */
+/* An address that no entry can hold: nothing stays mapped. */
 static void npu_mmu_test_refuses(struct kunit *test)
 {
 	struct npu_mmu_test *t = test->priv;
 	const struct npu_mem_run far = { .addr = BIT_ULL(52) - SZ_4K, .bytes = 2 * SZ_4K };
-	const struct npu_mem_run page = { .addr = 0, .bytes = SZ_4K };
-	u64 va = SZ_4G;
-	int n = 0, ret;
 
-	KUNIT_EXPECT_EQ(test, npu_space_map_fixed(&t->space, va, &far, 0), -ERANGE);
-	npu_space_unmap(&t->space, va, far.bytes);
-
-	/* Each of these needs three more tables. */
-	do {
-		ret = npu_space_map_fixed(&t->space, va + n * BIT_ULL(39), &page, 0);
-	} while (!ret && ++n < NPU_TEST_TABLES);
-	KUNIT_EXPECT_EQ(test, ret, -EXFULL);
-	KUNIT_EXPECT_EQ(test, n, (NPU_TEST_TABLES - 1) / 3);
-	KUNIT_EXPECT_EQ(test, npu_test_walk(t, va + n * BIT_ULL(39)), 0);
-	while (n--)
-		npu_space_unmap(&t->space, va + n * BIT_ULL(39), SZ_4K);
+	KUNIT_EXPECT_EQ(test, npu_space_map_fixed(&t->space, SZ_4G, &far, 0), -ERANGE);
+	npu_space_unmap(&t->space, SZ_4G, far.bytes);
+	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.tables_used), 1);
 }
 
+/* ASIDs in use are kept; of the others the one without users for longest goes first. */
 static void npu_mmu_test_asids(struct kunit *test)
 {
 	struct npu_mmu_test *t = test->priv;
 	struct npu_space others[NPU_TEST_ASIDS];
+	int first;
 	u32 i;
 
+	for (i = 0; i < NPU_TEST_ASIDS; i++)
+		KUNIT_ASSERT_EQ(test, npu_space_init(&others[i], t->npu), 0);
 	for (i = 0; i < NPU_TEST_ASIDS - 1; i++)
-		KUNIT_ASSERT_EQ(test, npu_space_init(&others[i], t->npu, NULL), 0);
-	KUNIT_EXPECT_EQ(test, npu_space_init(&others[i], t->npu, NULL), -ENOSPC);
-	while (i--)
+		KUNIT_ASSERT_EQ(test, npu_space_attach(&others[i]), 0);
+	KUNIT_EXPECT_EQ(test, npu_space_attach(&others[i]), -ENOSPC);
+	npu_space_detach(&others[1]);
+	npu_space_detach(&others[0]);
+	first = others[1].asid;
+	KUNIT_EXPECT_EQ(test, npu_space_attach(&others[i]), 0);
+	KUNIT_EXPECT_EQ(test, others[i].asid, first);
+	KUNIT_EXPECT_EQ(test, others[1].asid, NPU_NO_ASID);
+	KUNIT_EXPECT_EQ(test, npu_test_word(t, t->npu->mmu.asid_table + first * 16),
+			others[i].root->dma | NPU_ASID_VALID);
+	KUNIT_EXPECT_EQ(test, npu_space_attach(&others[0]), 0);
+	npu_space_detach(&others[0]);
+	npu_space_detach(&others[2]);
+	npu_space_detach(&others[i]);
+	for (i = 0; i < NPU_TEST_ASIDS; i++)
 		npu_space_fini(&others[i]);
 }
 
@@ -378,57 +344,24 @@ static void npu_mmu_test_changes_flags(struct kunit *test)
 	npu_space_unmap(&t->space, va, run.bytes);
 }
 
-static void npu_test_restore(struct npu_mmu_test *t)
-{
-	down_write(&t->npu->reset_lock);
-	npu_mmu_restore(t->npu);
-	t->npu->wedged = false;
-	up_write(&t->npu->reset_lock);
-}
-
-/* A card that was lost gets all tables again, those that changed meanwhile, too. */
-static void npu_mmu_test_restores(struct kunit *test)
-{
-	struct npu_mmu_test *t = test->priv;
-	const struct npu_mem_run first = { .addr = SZ_1M, .bytes = 3 * SZ_4K };
-	const struct npu_mem_run second = { .addr = SZ_4M, .bytes = SZ_2M };
-	u64 va = SZ_4G;
-
-	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va, &first, NPU_PTE_WRITE), 0);
-	t->npu->wedged = true;
-	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, va + SZ_1G, &second, 0), 0);
-	npu_space_unmap(&t->space, va, SZ_4K);
-	/* Tables in system memory need nobody to be written. */
-	KUNIT_EXPECT_EQ(test, !npu_test_walk(t, va + SZ_1G), !!t->ddr);
-	if (t->ddr)
-		memset(t->ddr, 0xff, NPU_TEST_DDR);
-	npu_test_restore(t);
-
-	npu_test_expect_mapped(test, va + SZ_4K, first.addr + SZ_4K, 2 * SZ_4K, NPU_PTE_WRITE);
-	npu_test_expect_mapped(test, va + SZ_1G, second.addr, second.bytes, 0);
-	npu_space_unmap(&t->space, va, first.bytes);
-	npu_space_unmap(&t->space, va + SZ_1G, second.bytes);
-}
-
 /* An address where no table is has no entry. */
 static void npu_mmu_test_reads(struct kunit *test)
 {
 	struct npu_mmu_test *t = test->priv;
-	const struct npu_table_ops *ops = t->npu->mmu.ops;
 	u64 root, entry;
 
-	KUNIT_EXPECT_EQ(test, ops->read(t->npu, t->npu->mmu.asid_table +
+	KUNIT_EXPECT_EQ(test, npu_mmu_read(t->npu, t->npu->mmu.asid_table +
 					t->space.asid * sizeof(struct npu_asid_entry), &root), 0);
-	KUNIT_EXPECT_EQ(test, root, t->space.root->table.addr | NPU_ASID_VALID);
-	KUNIT_EXPECT_EQ(test, ops->read(t->npu, t->space.root->table.addr, &entry), 0);
+	KUNIT_EXPECT_EQ(test, root, t->space.root->dma | NPU_ASID_VALID);
+	KUNIT_EXPECT_EQ(test, npu_mmu_read(t->npu, t->space.root->dma, &entry), 0);
 	KUNIT_EXPECT_EQ(test, entry, 0);
-	KUNIT_EXPECT_EQ(test, ops->read(t->npu, BIT_ULL(51), &entry), -EFAULT);
-	KUNIT_EXPECT_EQ(test, ops->read(t->npu, U64_MAX, &entry), -EFAULT);
+	KUNIT_EXPECT_EQ(test, npu_mmu_read(t->npu, BIT_ULL(51), &entry), -EFAULT);
+	KUNIT_EXPECT_EQ(test, npu_mmu_read(t->npu, U64_MAX, &entry), -EFAULT);
 }
 
 /*
- * Address spaces outlive the device, and their tables in system memory do not: changes go nowhere,
- * and nothing is freed twice.
+ * Address spaces outlive the device, and so do their tables: changes reach no device, and nothing
+ * is unmapped twice.
  */
 static void npu_mmu_test_outlives_device(struct kunit *test)
 {
@@ -438,7 +371,7 @@ static void npu_mmu_test_outlives_device(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, npu_space_map_fixed(&t->space, SZ_4G, &run, NPU_PTE_SYSTEM), 0);
 	t->npu->drm.unplugged = true;
 	npu_mmu_release_dma(t->npu);
-	KUNIT_EXPECT_NULL(test, t->npu->mmu.pool);
+	KUNIT_EXPECT_TRUE(test, t->npu->mmu.gone);
 	KUNIT_EXPECT_EQ(test, npu_space_map_fixed(&t->space, SZ_8G, &run, 0), -ENODEV);
 	npu_space_unmap(&t->space, SZ_4G, run.bytes);
 	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.tables_used), 1);
@@ -475,23 +408,6 @@ static struct kunit_case npu_mmu_test_cases[] = {
 	KUNIT_CASE(npu_mmu_test_invalidates_tables),
 	KUNIT_CASE(npu_mmu_test_frees_tables_late),
 	KUNIT_CASE(npu_mmu_test_changes_flags),
-	KUNIT_CASE(npu_mmu_test_restores),
-	KUNIT_CASE(npu_mmu_test_reads),
-	{ }
-};
-
-/* The framework keeps results in them, so each suite has its own. */
-static struct kunit_case npu_mmu_system_test_cases[] = {
-	KUNIT_CASE(npu_mmu_test_pages),
-	KUNIT_CASE(npu_mmu_test_crosses_tables),
-	KUNIT_CASE(npu_mmu_test_blocks),
-	KUNIT_CASE(npu_mmu_test_unmaps_only_its_own),
-	KUNIT_CASE(npu_mmu_test_refuses),
-	KUNIT_CASE(npu_mmu_test_asids),
-	KUNIT_CASE(npu_mmu_test_invalidates_tables),
-	KUNIT_CASE(npu_mmu_test_frees_tables_late),
-	KUNIT_CASE(npu_mmu_test_changes_flags),
-	KUNIT_CASE(npu_mmu_test_restores),
 	KUNIT_CASE(npu_mmu_test_reads),
 	KUNIT_CASE(npu_mmu_test_outlives_device),
 	{ }
@@ -499,16 +415,9 @@ static struct kunit_case npu_mmu_system_test_cases[] = {
 
 static struct kunit_suite npu_mmu_test_suite = {
 	.name = "npu_mmu",
-	.init = npu_mmu_test_init_card,
+	.init = npu_mmu_test_init,
 	.exit = npu_mmu_test_exit,
 	.test_cases = npu_mmu_test_cases,
 };
 
-static struct kunit_suite npu_mmu_system_test_suite = {
-	.name = "npu_mmu_system",
-	.init = npu_mmu_test_init_system,
-	.exit = npu_mmu_test_exit,
-	.test_cases = npu_mmu_system_test_cases,
-};
-
-kunit_test_suites(&npu_mmu_test_suite, &npu_mmu_system_test_suite);
+kunit_test_suite(npu_mmu_test_suite);

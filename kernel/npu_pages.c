@@ -2,11 +2,8 @@
 /*
  * The pages of buffers in system memory: TTM's callbacks for them.
  *
- * They are charged to the memory cgroup of the process that made the buffer. A card buffer that has
- * to make room for others is charged to nobody while it is away: whoever moves it does not pay, and
- * its maker, brought to a limit by others, would be killed at the next page that it touches. That
- * holds for as much as the card has of each user. What is beyond was made while the rest was away:
- * its maker pays, so that nobody gets without end at memory that no limit knows of.
+ * They are charged to the memory cgroup of the process that made the buffer, also those of a card
+ * buffer that has to make room for others.
  *
  * Pages are not taken from TTM's pool, which charges nobody, and keeps to itself how large the
  * pieces are that it has found and mapped: the device can go before the pages, and then only their
@@ -16,6 +13,7 @@
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include <drm/drm_prime.h>
@@ -35,9 +33,6 @@ struct npu_tt {
 
 	/** @bo: whose */
 	struct npu_bo *bo;
-
-	/** @free: its pages are charged to nobody, and counted in npu_user.moved */
-	bool free;
 
 	/** @pieces: pieces of each order; the larger ones come first in the buffer */
 	u32 pieces[NPU_MAX_ORDER + 1];
@@ -77,15 +72,22 @@ static void npu_piece_unmap(struct npu_device *npu, struct npu_tt *tt, u32 at, u
 	struct device *dev = npu->drm.dev;
 	dma_addr_t dma = tt->base.dma_address[at];
 
-	/* The unmapping throws away what caches hold; others may have imported the pages. */
+	/* No program has the pages mapped any more. Dirty lines are written back, not discarded. */
 	if (!npu->coherent)
 		dma_sync_single_for_device(dev, dma, PAGE_SIZE << order, DMA_BIDIRECTIONAL);
 	dma_unmap_page(dev, dma, PAGE_SIZE << order, DMA_BIDIRECTIONAL);
 }
 
-static void npu_pages_unmap(struct npu_device *npu, struct npu_tt *tt)
+/* The pages stay in use: caches may hold stores of programs that have them mapped. */
+static void npu_piece_unmap_used(struct npu_device *npu, struct npu_tt *tt, u32 at, u32 order)
 {
-	npu_pages_for_each(npu, tt, tt->mapped, npu_piece_unmap);
+	dma_unmap_page_attrs(npu->drm.dev, tt->base.dma_address[at], PAGE_SIZE << order,
+			     DMA_BIDIRECTIONAL, DMA_ATTR_SKIP_CPU_SYNC);
+}
+
+static void npu_pages_unmap(struct npu_device *npu, struct npu_tt *tt, bool used)
+{
+	npu_pages_for_each(npu, tt, tt->mapped, used ? npu_piece_unmap_used : npu_piece_unmap);
 	tt->mapped = 0;
 	list_del_init(&tt->link);
 }
@@ -136,7 +138,7 @@ void npu_pages_release_dma(struct npu_device *npu)
 	mutex_lock(&mem->mapped_lock);
 	mem->gone = true;
 	list_for_each_entry_safe(tt, next, &mem->mapped, link)
-		npu_pages_unmap(npu, tt);
+		npu_pages_unmap(npu, tt, true);
 	mutex_unlock(&mem->mapped_lock);
 }
 
@@ -199,27 +201,6 @@ int npu_pages_sync(struct npu_device *npu, struct ttm_tt *base, u64 offset, u64 
 
 /* Pages */
 
-/* Are pages, about to be allocated, charged to nobody? */
-static void npu_pages_count(struct npu_device *npu, struct npu_tt *tt)
-{
-	u64 bytes = (u64)tt->base.num_pages << PAGE_SHIFT;
-	struct npu_user *user = tt->bo->user;
-
-	/* Only what was somewhere before is moved. */
-	if (!tt->bo->tbo.resource)
-		return;
-	tt->free = atomic64_add_return(bytes, &user->moved) <= npu_mem_card_bytes(npu);
-	if (!tt->free)
-		atomic64_sub(bytes, &user->moved);
-}
-
-static void npu_pages_uncount(struct npu_tt *tt)
-{
-	if (tt->free)
-		atomic64_sub((u64)tt->base.num_pages << PAGE_SHIFT, &tt->bo->user->moved);
-	tt->free = false;
-}
-
 static void npu_piece_free(struct npu_device *npu, struct npu_tt *tt, u32 at, u32 order)
 {
 	__free_pages(tt->base.pages[at], order);
@@ -229,7 +210,6 @@ static void npu_pages_free(struct npu_device *npu, struct npu_tt *tt)
 {
 	npu_pages_for_each(npu, tt, tt->base.num_pages, npu_piece_free);
 	memset(tt->pieces, 0, sizeof(tt->pieces));
-	npu_pages_uncount(tt);
 }
 
 /*
@@ -238,7 +218,7 @@ static void npu_pages_free(struct npu_device *npu, struct npu_tt *tt)
  */
 static struct page *npu_piece_alloc(struct npu_tt *tt, u32 order)
 {
-	gfp_t gfp = GFP_HIGHUSER | __GFP_NOWARN | (tt->free ? 0 : __GFP_ACCOUNT);
+	gfp_t gfp = GFP_HIGHUSER | __GFP_NOWARN | __GFP_ACCOUNT;
 	struct page *page;
 
 	if (tt->base.page_flags & TTM_TT_FLAG_ZERO_ALLOC)
@@ -266,9 +246,14 @@ static u32 npu_pages_max_order(struct npu_device *npu)
 static int npu_pages_alloc(struct npu_device *npu, struct npu_tt *tt)
 {
 	u32 order = npu_pages_max_order(npu), at = 0, i;
+	int ret = -ENOMEM;
 	struct page *page;
 
 	while (at < tt->base.num_pages) {
+		if (fatal_signal_pending(current)) {
+			ret = -EINTR;
+			goto err;
+		}
 		order = min_t(u32, order, ilog2(tt->base.num_pages - at));
 		page = npu_piece_alloc(tt, order);
 		if (!page && !order)
@@ -295,7 +280,7 @@ err:
 	tt->mapped = 0;
 	npu_pages_for_each(npu, tt, at, npu_piece_free);
 	memset(tt->pieces, 0, sizeof(tt->pieces));
-	return -ENOMEM;
+	return ret;
 }
 
 /* TTM's callbacks */
@@ -342,12 +327,9 @@ int npu_pages_populate(struct ttm_device *ttm, struct ttm_tt *base, struct ttm_o
 	/* The device does not go while pages are mapped that are in no list yet. */
 	if (!drm_dev_enter(&npu->drm, &idx))
 		return -ENODEV;
-	npu_pages_count(npu, tt);
 	old = set_active_memcg(tt->bo->memcg);
 	ret = npu_pages_alloc(npu, tt);
 	set_active_memcg(old);
-	if (ret)
-		npu_pages_uncount(tt);
 	if (!ret) {
 		ret = npu_pages_mapped(&npu->mem, tt);
 		if (ret) {
@@ -377,7 +359,7 @@ void npu_pages_unpopulate(struct ttm_device *ttm, struct ttm_tt *base)
 	/* The device does not go while pages are still mapped that are in no list any more. */
 	mutex_lock(&npu->mem.mapped_lock);
 	if (!list_empty(&tt->link))
-		npu_pages_unmap(npu, tt);
+		npu_pages_unmap(npu, tt, false);
 	mutex_unlock(&npu->mem.mapped_lock);
 	npu_pages_free(npu, tt);
 }

@@ -4,9 +4,6 @@
 
 #include <linux/types.h>
 
-/* Bytes that a maintenance of caches by user space is about, at least: the interface says so. */
-#define NPU_CACHE_LINE	64
-
 struct npu_device;
 struct npu_mem;
 struct ttm_buffer_object;

@@ -18,10 +18,6 @@ unsigned int npu_budget_ms = 10000;
 module_param_named(budget_ms, npu_budget_ms, uint, 0644);
 MODULE_PARM_DESC(budget_ms, "modelled time of a job without a budget of its own, and the most for others, 0: no limit");
 
-unsigned int npu_contended_ms = 20000;
-module_param_named(contended_ms, npu_contended_ms, uint, 0644);
-MODULE_PARM_DESC(contended_ms, "time that a job may have a core that a user without any waits for, 0: no limit");
-
 unsigned int npu_busywait_us = 100;
 module_param_named(busywait_us, npu_busywait_us, uint, 0644);
 MODULE_PARM_DESC(busywait_us, "time that a waiter looks for a short job before it sleeps, 0: sleeps at once");

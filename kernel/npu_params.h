@@ -6,6 +6,5 @@ extern unsigned int npu_timeout_ms;
 extern unsigned int npu_busywait_us;
 extern unsigned int npu_job_limit_ms;
 extern unsigned int npu_budget_ms;
-extern unsigned int npu_contended_ms;
 
 #endif

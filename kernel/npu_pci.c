@@ -153,16 +153,31 @@ static int npu_pci_resume(struct device *dev)
 static int npu_pci_freeze(struct device *dev)
 {
 	struct npu_device *npu = dev_get_drvdata(dev);
+	struct npu_card_space space;
 
-	drm_warn(&npu->drm, "hibernation would lose the card's memory\n");
+	npu_mem_card_space(npu, &space);
+	if (space.free != space.total) {
+		drm_warn(&npu->drm, "hibernation would lose buffers in the card's memory\n");
+		return -EBUSY;
+	}
 
-	return -EOPNOTSUPP;
+	return npu_pm_suspend(dev);
+}
+
+static int npu_pci_restore(struct device *dev)
+{
+	npu_recover_empty(dev_get_drvdata(dev));
+	return npu_pci_resume(dev);
 }
 
 static const struct dev_pm_ops npu_pci_pm_ops = {
+	.prepare = pm_sleep_ptr(npu_pm_prepare),
 	.suspend = pm_sleep_ptr(npu_pm_suspend),
 	.resume = pm_sleep_ptr(npu_pci_resume),
 	.freeze = pm_sleep_ptr(npu_pci_freeze),
+	.thaw = pm_sleep_ptr(npu_pci_resume),
+	.poweroff = pm_sleep_ptr(npu_pm_suspend),
+	.restore = pm_sleep_ptr(npu_pci_restore),
 };
 
 /* Resets that somebody asked the PCI core for */

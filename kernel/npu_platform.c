@@ -257,6 +257,7 @@ static int npu_platform_system_resume(struct device *dev)
 }
 
 static const struct dev_pm_ops npu_platform_pm_ops = {
+	.prepare = pm_sleep_ptr(npu_pm_prepare),
 	SYSTEM_SLEEP_PM_OPS(pm_runtime_force_suspend, npu_platform_system_resume)
 	RUNTIME_PM_OPS(npu_platform_suspend, npu_platform_resume, NULL)
 };

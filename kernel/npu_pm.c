@@ -123,6 +123,16 @@ void npu_pm_disable(struct npu_device *npu)
 }
 
 /**
+ * npu_pm_prepare - end all jobs before any device sleeps
+ * @dev: parent of the DRM device
+ */
+int npu_pm_prepare(struct device *dev)
+{
+	npu_recover_drain(dev_get_drvdata(dev));
+	return 0;
+}
+
+/**
  * npu_pm_suspend - bring a device to rest
  * @dev: parent of the DRM device
  *

@@ -15,6 +15,7 @@ void npu_pm_put(struct npu_device *npu);
 void npu_pm_was_busy(struct npu_device *npu);
 bool npu_pm_is_asleep(struct npu_device *npu);
 
+int npu_pm_prepare(struct device *dev);
 int npu_pm_suspend(struct device *dev);
 int npu_pm_resume(struct device *dev);
 

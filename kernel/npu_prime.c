@@ -37,7 +37,7 @@ static struct npu_bo *npu_bo_of(struct dma_buf *dma_buf)
 	return gem_to_npu_bo(dma_buf->priv);
 }
 
-/* To where other devices reach it. -EBUSY: jobs use it, and the caller does not want to wait. */
+/* Moves a buffer to system memory. -EBUSY: jobs use it, and @wait is not set. */
 static int npu_prime_to_system(struct npu_bo *bo, bool wait)
 {
 	static const struct ttm_place place = { .mem_type = TTM_PL_TT };
@@ -51,58 +51,80 @@ static int npu_prime_to_system(struct npu_bo *bo, bool wait)
 	return ttm_bo_validate(&bo->tbo, &placement, &ctx);
 }
 
-/* A device of this driver, on whichever bus. */
+/* A device of this driver, on any bus. */
 static bool npu_prime_is_ours(const struct device *dev)
 {
 	return dev->driver && dev->driver->dev_groups == npu_sysfs_groups;
 }
 
-/* Cards of this driver wait before they attach, without locks: see npu_prime_lend(). */
-static bool npu_prime_may_wait(const struct dma_buf_attachment *attach)
-{
-	return !npu_prime_is_ours(attach->dev);
-}
-
 /* Export */
 
-/* The core calls these two without the lock, and takes it itself before and after. */
-static int npu_prime_attach(struct dma_buf *dma_buf, struct dma_buf_attachment *attach)
+static int npu_prime_pin_idle(struct npu_bo *bo)
 {
-	struct npu_bo *bo = npu_bo_of(dma_buf);
-
-	dma_resv_lock(dma_buf->resv, NULL);
-	bo->exported = dma_buf;
-	bo->attachments++;
-	dma_resv_unlock(dma_buf->resv);
-
-	return 0;
-}
-
-static void npu_prime_detached(struct dma_buf *dma_buf, struct dma_buf_attachment *attach)
-{
-	dma_resv_lock(dma_buf->resv, NULL);
-	npu_bo_of(dma_buf)->attachments--;
-	dma_resv_unlock(dma_buf->resv);
-}
-
-static int npu_prime_pin(struct dma_buf_attachment *attach)
-{
-	struct npu_bo *bo = npu_bo_of(attach->dmabuf);
+	struct dma_resv *resv = bo->tbo.base.resv;
 	int ret, idx;
 
-	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
-		return -ENODEV;
-	ret = npu_prime_to_system(bo, npu_prime_may_wait(attach));
+	ret = dma_resv_lock_interruptible(resv, NULL);
+	if (ret)
+		return ret;
+	ret = -ENODEV;
+	if (drm_dev_enter(bo->tbo.base.dev, &idx)) {
+		ret = npu_prime_to_system(bo, false);
+		drm_dev_exit(idx);
+	}
 	if (!ret)
 		ttm_bo_pin(&bo->tbo);
-	drm_dev_exit(idx);
+	dma_resv_unlock(resv);
 
 	return ret;
 }
 
-static void npu_prime_unpin(struct dma_buf_attachment *attach)
+static long npu_prime_wait_idle(struct npu_bo *bo)
 {
-	ttm_bo_unpin(&npu_bo_of(attach->dmabuf)->tbo);
+	return dma_resv_wait_timeout(bo->tbo.base.resv, DMA_RESV_USAGE_BOOKKEEP, true,
+				     MAX_SCHEDULE_TIMEOUT);
+}
+
+/*
+ * Pins a buffer in system memory, which is where other devices reach it. Meanwhile it takes no new
+ * jobs, so that the wait for those that use it ends. The reservation lock is not held over the
+ * wait.
+ */
+static int npu_prime_pin(struct npu_bo *bo, bool wait)
+{
+	long left = 0;
+	int ret;
+
+	npu_residency_hold(bo);
+	do {
+		ret = npu_prime_pin_idle(bo);
+		if (ret == -EBUSY && wait)
+			left = npu_prime_wait_idle(bo);
+	} while (ret == -EBUSY && wait && left > 0);
+	npu_residency_release(bo);
+
+	return left < 0 ? left : ret;
+}
+
+static void npu_prime_unpin(struct npu_bo *bo)
+{
+	dma_resv_lock(bo->tbo.base.resv, NULL);
+	ttm_bo_unpin(&bo->tbo);
+	dma_resv_unlock(bo->tbo.base.resv);
+}
+
+/*
+ * Called without the reservation lock. Another device of this driver attaches under a lock that its
+ * users need: it waits before, see npu_prime_fd_to_handle().
+ */
+static int npu_prime_attach(struct dma_buf *dma_buf, struct dma_buf_attachment *attach)
+{
+	return npu_prime_pin(npu_bo_of(dma_buf), !npu_prime_is_ours(attach->dev));
+}
+
+static void npu_prime_detached(struct dma_buf *dma_buf, struct dma_buf_attachment *attach)
+{
+	npu_prime_unpin(npu_bo_of(dma_buf));
 }
 
 static struct sg_table *npu_prime_map(struct dma_buf_attachment *attach,
@@ -119,23 +141,21 @@ static struct sg_table *npu_prime_map(struct dma_buf_attachment *attach,
 	if (!drm_dev_enter(drm, &idx))
 		return ERR_PTR(-ENODEV);
 
-	ret = npu_prime_to_system(bo, npu_prime_may_wait(attach));
-	if (ret) {
-		sg = ERR_PTR(ret);
-		goto out;
-	}
-
 	sg = drm_prime_pages_to_sg(drm, bo->tbo.ttm->pages, bo->tbo.ttm->num_pages);
 	if (IS_ERR(sg))
 		goto out;
 
-	/* This card has mapped the same pages; caches are for accesses of the CPU to see to. */
+	/* This device has mapped the same pages, and may be the importer. */
 	ret = dma_map_sgtable(attach->dev, sg, direction, DMA_ATTR_SKIP_CPU_SYNC);
 	if (ret) {
 		sg_free_table(sg);
 		kfree(sg);
 		sg = ERR_PTR(ret);
+		goto out;
 	}
+	/* Caches are written back for an importer that does not see them. */
+	dma_sync_sgtable_for_device(attach->dev, sg, direction);
+	attach->priv = sg;
 out:
 	drm_dev_exit(idx);
 	return sg;
@@ -144,6 +164,8 @@ out:
 static void npu_prime_unmap(struct dma_buf_attachment *attach, struct sg_table *sg,
 			    enum dma_data_direction direction)
 {
+	/* Without an invalidation, which would discard stores that programs make meanwhile. */
+	attach->priv = NULL;
 	dma_unmap_sgtable(attach->dev, sg, direction, DMA_ATTR_SKIP_CPU_SYNC);
 	sg_free_table(sg);
 	kfree(sg);
@@ -164,10 +186,8 @@ static int npu_prime_vmap(struct dma_buf *dma_buf, struct iosys_map *map)
 	ret = npu_prime_to_system(bo, true);
 	if (!ret)
 		ret = ttm_bo_vmap(&bo->tbo, map);
-	if (!ret) {
+	if (!ret)
 		ttm_bo_pin(&bo->tbo);
-		bo->vmaps++;
-	}
 	drm_dev_exit(idx);
 
 	return ret;
@@ -179,7 +199,28 @@ static void npu_prime_vunmap(struct dma_buf *dma_buf, struct iosys_map *map)
 
 	ttm_bo_vunmap(&bo->tbo, map);
 	ttm_bo_unpin(&bo->tbo);
-	bo->vmaps--;
+}
+
+/* The mappings of all importers: they may be less coherent than this device, or bounced. */
+static int npu_prime_sync_importers(struct dma_buf *dma_buf, u32 direction)
+{
+	struct dma_buf_attachment *attach;
+	int ret;
+
+	ret = dma_resv_lock_interruptible(dma_buf->resv, NULL);
+	if (ret)
+		return ret;
+	list_for_each_entry(attach, &dma_buf->attachments, node) {
+		if (!attach->priv)
+			continue;
+		if (direction & DRM_NPU_SYNC_TO_DEVICE)
+			dma_sync_sgtable_for_device(attach->dev, attach->priv, DMA_BIDIRECTIONAL);
+		else
+			dma_sync_sgtable_for_cpu(attach->dev, attach->priv, DMA_BIDIRECTIONAL);
+		cond_resched();
+	}
+	dma_resv_unlock(dma_buf->resv);
+	return 0;
 }
 
 static int npu_prime_cpu_access(struct dma_buf *dma_buf, u32 direction)
@@ -187,7 +228,7 @@ static int npu_prime_cpu_access(struct dma_buf *dma_buf, u32 direction)
 	struct npu_bo *bo = npu_bo_of(dma_buf);
 	const struct drm_npu_bo_sync args = { .direction = direction, .size = dma_buf->size };
 
-	return npu_bo_sync(bo, &args);
+	return npu_prime_sync_importers(dma_buf, direction) ?: npu_bo_sync(bo, &args);
 }
 
 static int npu_prime_begin_cpu_access(struct dma_buf *dma_buf, enum dma_data_direction direction)
@@ -197,18 +238,15 @@ static int npu_prime_begin_cpu_access(struct dma_buf *dma_buf, enum dma_data_dir
 
 static int npu_prime_end_cpu_access(struct dma_buf *dma_buf, enum dma_data_direction direction)
 {
-	/* Nothing was written. */
+	/* The CPU has only read. */
 	if (direction == DMA_FROM_DEVICE)
 		return 0;
-
 	return npu_prime_cpu_access(dma_buf, DRM_NPU_SYNC_TO_DEVICE);
 }
 
 static const struct dma_buf_ops npu_dma_buf_ops = {
 	.attach = npu_prime_attach,
 	.detach = npu_prime_detached,
-	.pin = npu_prime_pin,
-	.unpin = npu_prime_unpin,
 	.map_dma_buf = npu_prime_map,
 	.unmap_dma_buf = npu_prime_unmap,
 	.begin_cpu_access = npu_prime_begin_cpu_access,
@@ -244,6 +282,33 @@ struct dma_buf *npu_prime_export(struct drm_gem_object *obj, int flags)
 	return drm_gem_dmabuf_export(obj->dev, &info);
 }
 
+/*
+ * A dma-buf without write access. DRM's own code gives a buffer one dma-buf, with the access of its
+ * first export, and returns that for all others.
+ */
+static int npu_prime_export_readonly(struct drm_file *file, u32 handle, u32 flags, int *fd)
+{
+	struct drm_gem_object *obj;
+	struct dma_buf *dma_buf;
+	int ret;
+
+	obj = drm_gem_object_lookup(file, handle);
+	if (!obj)
+		return -ENOENT;
+	dma_buf = gem_to_npu_bo(obj)->dma_buf ? ERR_PTR(-EOPNOTSUPP) : npu_prime_export(obj, flags);
+	drm_gem_object_put(obj);
+	if (IS_ERR(dma_buf))
+		return PTR_ERR(dma_buf);
+	ret = dma_buf_fd(dma_buf, flags);
+	if (ret < 0) {
+		dma_buf_put(dma_buf);
+		return ret;
+	}
+	*fd = ret;
+
+	return 0;
+}
+
 /**
  * npu_prime_handle_to_fd - drm_driver.prime_handle_to_fd
  * @drm: device
@@ -252,7 +317,8 @@ struct dma_buf *npu_prime_export(struct drm_gem_object *obj, int flags)
  * @flags: DRM_CLOEXEC, DRM_RDWR
  * @fd: answer
  *
- * DRM's own code looks at the attachment of an imported buffer, which goes with the device.
+ * The device is held: DRM's own code looks at the attachment of an imported buffer, which goes with
+ * the device.
  */
 int npu_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 handle, u32 flags,
 			   int *fd)
@@ -261,7 +327,10 @@ int npu_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 ha
 
 	if (!drm_dev_enter(drm, &idx))
 		return -ENODEV;
-	ret = drm_gem_prime_handle_to_fd(drm, file, handle, flags, fd);
+	if (flags & DRM_RDWR)
+		ret = drm_gem_prime_handle_to_fd(drm, file, handle, flags, fd);
+	else
+		ret = npu_prime_export_readonly(file, handle, flags, fd);
 	drm_dev_exit(idx);
 
 	return ret;
@@ -270,29 +339,30 @@ int npu_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 ha
 /**
  * npu_prime_is_attached - does another device, or driver, have access to a buffer?
  * @bo: buffer, its reservation lock held
- *
- * The buffer counts itself: it does not know its dma-buf any more once its last handle is closed.
  */
 bool npu_prime_is_attached(struct npu_bo *bo)
 {
 	dma_resv_assert_held(bo->tbo.base.resv);
 
-	return bo->attachments || bo->vmaps;
-}
-
-/**
- * npu_prime_moving - tell importers that a buffer moves
- * @bo: buffer, its reservation lock held
- */
-void npu_prime_moving(struct npu_bo *bo)
-{
-	dma_resv_assert_held(bo->tbo.base.resv);
-
-	if (bo->attachments)
-		npu_dma_buf_moving(bo->exported);
+	return bo->tbo.pin_count;
 }
 
 /* Import */
+
+/*
+ * Does an import of one of our dma-bufs attach to it? A writable or sealed one of the same device
+ * is the buffer that it was exported from. One without write access becomes a buffer of its own,
+ * which jobs and programs only read.
+ */
+static bool npu_prime_attaches(struct drm_device *drm, struct dma_buf *dma_buf)
+{
+	struct npu_bo *bo = npu_bo_of(dma_buf);
+
+	if (bo->tbo.base.dev != drm)
+		return true;
+
+	return !(dma_buf->file->f_mode & FMODE_WRITE) && !READ_ONCE(bo->sealed);
+}
 
 static void npu_prime_attached(struct npu_device *npu, struct npu_bo *bo)
 {
@@ -301,72 +371,20 @@ static void npu_prime_attached(struct npu_device *npu, struct npu_bo *bo)
 	mutex_unlock(&npu->mem.imports_lock);
 }
 
-/* Bring a buffer to system memory, once no job uses it, and keep it there. */
-static int npu_prime_lend_idle(struct npu_bo *bo)
-{
-	struct dma_resv *resv = bo->tbo.base.resv;
-	int ret, idx;
-
-	ret = dma_resv_lock_interruptible(resv, NULL);
-	if (ret)
-		return ret;
-	if (drm_dev_enter(bo->tbo.base.dev, &idx)) {
-		ret = npu_prime_to_system(bo, false);
-		drm_dev_exit(idx);
-	} else {
-		ret = -ENODEV;
-	}
-	if (!ret)
-		ttm_bo_pin(&bo->tbo);
-	dma_resv_unlock(resv);
-
-	return ret;
-}
-
 /*
- * Prepare a buffer for another card of this driver, which attaches to it with locks held that
- * others need. What takes time is done here: the wait for its jobs, with no lock and to be
- * interrupted, while it takes no new ones, and the move.
+ * Imports what another device of this driver has exported: the wait for its jobs is here, without a
+ * lock that others need.
  */
-static int npu_prime_lend(struct npu_bo *bo)
+static int npu_prime_import_ours(struct drm_device *drm, struct drm_file *file, struct npu_bo *bo,
+				 int fd, u32 *handle)
 {
 	int ret;
 
-	npu_residency_hold(bo);
-	do {
-		long left;
-
-		ret = npu_prime_lend_idle(bo);
-		if (ret != -EBUSY)
-			break;
-		left = dma_resv_wait_timeout(bo->tbo.base.resv, DMA_RESV_USAGE_BOOKKEEP, true,
-					     MAX_SCHEDULE_TIMEOUT);
-		if (left < 0)
-			ret = left;
-	} while (ret == -EBUSY);
-	npu_residency_release(bo);
-
-	return ret;
-}
-
-static void npu_prime_lent(struct npu_bo *bo)
-{
-	dma_resv_lock(bo->tbo.base.resv, NULL);
-	ttm_bo_unpin(&bo->tbo);
-	dma_resv_unlock(bo->tbo.base.resv);
-}
-
-/* Import what another card of this driver has exported. */
-static int npu_prime_borrow(struct drm_device *drm, struct drm_file *file, struct npu_bo *bo,
-			    int fd, u32 *handle)
-{
-	int ret;
-
-	ret = npu_prime_lend(bo);
+	ret = npu_prime_pin(bo, true);
 	if (ret)
 		return ret;
 	ret = drm_gem_prime_fd_to_handle(drm, file, fd, handle);
-	npu_prime_lent(bo);
+	npu_prime_unpin(bo);
 
 	return ret;
 }
@@ -386,9 +404,11 @@ int npu_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd
 	if (IS_ERR(dma_buf))
 		return PTR_ERR(dma_buf);
 
-	/* If a thread puts another file behind the number meanwhile, that one is not waited for. */
-	if (dma_buf->ops == &npu_dma_buf_ops && npu_bo_of(dma_buf)->tbo.base.dev != drm)
-		ret = npu_prime_borrow(drm, file, npu_bo_of(dma_buf), fd, handle);
+	/*
+	 * If a thread replaces the file behind the number meanwhile, that one may be busy: -EBUSY.
+	 */
+	if (dma_buf->ops == &npu_dma_buf_ops && npu_prime_attaches(drm, dma_buf))
+		ret = npu_prime_import_ours(drm, file, npu_bo_of(dma_buf), fd, handle);
 	else
 		ret = drm_gem_prime_fd_to_handle(drm, file, fd, handle);
 	dma_buf_put(dma_buf);
@@ -397,27 +417,19 @@ int npu_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd
 }
 
 /*
- * Exporters may map without a look at the caches, and have nothing to maintain before the CPU's
- * first access begins (udmabuf): an end fails until then. A beginning throws away what caches hold.
- * Better now than when the importer wants to see what it has written.
+ * Writes caches back, for exporters that map their memory without that (udmabuf): the importer
+ * would see what memory held before the zeros of new pages. No store gets lost. Returns false where
+ * that is impossible: memory without pages, or whose pages CONFIG_DMABUF_DEBUG hides.
  */
-static void npu_prime_begin(struct dma_buf *dma_buf)
+static bool npu_prime_clean(struct npu_device *npu, struct sg_table *sg)
 {
-	if (!dma_buf_begin_cpu_access(dma_buf, DMA_BIDIRECTIONAL))
-		dma_buf_end_cpu_access(dma_buf, DMA_BIDIRECTIONAL);
-}
-
-/*
- * Before that beginning, what is in caches goes to memory: the zeros of new pages at least, or the
- * importer would see what others have left there. Memory without pages is not the system's; those
- * that CONFIG_DMABUF_DEBUG shows are none.
- */
-static void npu_prime_clean(struct npu_device *npu, struct sg_table *sg)
-{
-	if (npu->coherent || IS_ENABLED(CONFIG_DMABUF_DEBUG) || !sg_page(sg->sgl))
-		return;
-
+	if (npu->coherent)
+		return true;
+	if (IS_ENABLED(CONFIG_DMABUF_DEBUG) || !sg_page(sg->sgl))
+		return false;
 	dma_sync_sgtable_for_device(npu->drm.dev, sg, DMA_BIDIRECTIONAL);
+
+	return true;
 }
 
 /**
@@ -425,29 +437,25 @@ static void npu_prime_clean(struct npu_device *npu, struct sg_table *sg)
  * @drm: device
  * @dma_buf: dma-buf
  *
- * One of the same card is the buffer that it was made of.
+ * A writable one of the same card is the buffer that it was exported from.
  */
 struct drm_gem_object *npu_prime_import(struct drm_device *drm, struct dma_buf *dma_buf)
 {
 	struct drm_gem_object *obj;
 	int idx;
 
-	if (dma_buf->ops == &npu_dma_buf_ops) {
+	if (dma_buf->ops == &npu_dma_buf_ops && !npu_prime_attaches(drm, dma_buf)) {
 		obj = dma_buf->priv;
-		if (obj->dev == drm) {
-			drm_gem_object_get(obj);
-			return obj;
-		}
+		drm_gem_object_get(obj);
+		return obj;
 	}
 
 	/* Nothing is mapped for DMA behind the back of a device that goes away. */
 	if (!drm_dev_enter(drm, &idx))
 		return ERR_PTR(-ENODEV);
 	obj = drm_gem_prime_import(drm, dma_buf);
-	if (!IS_ERR(obj)) {
+	if (!IS_ERR(obj))
 		npu_prime_attached(to_npu_device(drm), gem_to_npu_bo(obj));
-		npu_prime_begin(dma_buf);
-	}
 	drm_dev_exit(idx);
 
 	return obj;
@@ -468,6 +476,7 @@ struct drm_gem_object *npu_prime_import_sg_table(struct drm_device *drm,
 
 	if (!PAGE_ALIGNED(dma_buf->size) || dma_buf->size > NPU_BO_MAX_SIZE)
 		return ERR_PTR(-EINVAL);
+
 
 	npu_prime_clean(to_npu_device(drm), sg);
 	dma_resv_lock(dma_buf->resv, NULL);
@@ -559,6 +568,11 @@ int npu_prime_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 {
 	int ret;
 
+	if (gem_to_npu_bo(obj)->flags & DRM_NPU_BO_READONLY) {
+		if (vma->vm_flags & VM_WRITE)
+			return -EACCES;
+		vm_flags_clear(vma, VM_MAYWRITE);
+	}
 	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
 	vma->vm_private_data = NULL;
 	vma->vm_ops = NULL;
@@ -569,20 +583,34 @@ int npu_prime_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	return ret;
 }
 
+/* udmabuf refuses an end before the first begin, which would discard stores. */
+static int npu_prime_end_of(struct npu_bo *bo)
+{
+	int ret = dma_buf_end_cpu_access(bo->dma_buf, DMA_BIDIRECTIONAL);
+
+	if (ret != -EINVAL)
+		return ret;
+	if (npu_prime_clean(bo_to_npu(bo), bo->tbo.sg))
+		return 0;
+
+	return dma_buf_begin_cpu_access(bo->dma_buf, DMA_BIDIRECTIONAL) ?:
+	       dma_buf_end_cpu_access(bo->dma_buf, DMA_BIDIRECTIONAL);
+}
+
 /**
- * npu_prime_sync - cache maintenance of an imported buffer: its exporter knows
+ * npu_prime_sync - cache maintenance of an imported buffer, by its exporter
  * @bo: buffer
  * @direction: DRM_NPU_SYNC_ flags
  *
- * For both directions of DMA, whatever is asked for: exporters map their memory for the first one
- * that they hear of, and may use that mapping for all others.
+ * The direction of DMA is always both: an exporter may map its memory for the first direction that
+ * it sees, and use that mapping for all others.
  */
 int npu_prime_sync(struct npu_bo *bo, u32 direction)
 {
 	int ret = 0;
 
 	if (direction & DRM_NPU_SYNC_TO_DEVICE)
-		ret = dma_buf_end_cpu_access(bo->dma_buf, DMA_BIDIRECTIONAL);
+		ret = npu_prime_end_of(bo);
 	if (!ret && direction & DRM_NPU_SYNC_FROM_DEVICE)
 		ret = dma_buf_begin_cpu_access(bo->dma_buf, DMA_BIDIRECTIONAL);
 

@@ -27,6 +27,5 @@ int npu_prime_sync(struct npu_bo *bo, u32 direction);
 void npu_prime_detach(struct npu_bo *bo);
 void npu_prime_release_dma(struct npu_device *npu);
 bool npu_prime_is_attached(struct npu_bo *bo);
-void npu_prime_moving(struct npu_bo *bo);
 
 #endif

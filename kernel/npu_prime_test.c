@@ -36,7 +36,7 @@ static struct dma_buf *npu_prime_test_export(struct kunit *test, u32 flags)
 	struct device *dev = npu_prime_test_find();
 	struct npu_device *npu = dev ? dev_get_drvdata(dev) : NULL;
 	struct dma_buf *dma_buf;
-	struct npu_user *user;
+
 	struct npu_bo *bo;
 
 	if (!npu)
@@ -46,10 +46,7 @@ static struct dma_buf *npu_prime_test_export(struct kunit *test, u32 flags)
 		kunit_skip(test, "it has no memory of its own");
 	}
 
-	user = npu_user_find(npu, GLOBAL_ROOT_UID);
-	KUNIT_ASSERT_NOT_NULL(test, user);
-	bo = npu_bo_create(npu, user, NPU_PRIME_TEST_BYTES, flags);
-	npu_user_put(user);
+	bo = npu_bo_create(npu, NULL, NPU_PRIME_TEST_BYTES, flags);
 	put_device(dev);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, bo);
 	dma_buf = npu_prime_export(&bo->tbo.base, O_RDWR);

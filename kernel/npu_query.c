@@ -2,6 +2,7 @@
 /*
  * Questions about the device: the query ioctl and fdinfo.
  */
+#include <linux/capability.h>
 #include <linux/math64.h>
 #include <linux/uaccess.h>
 
@@ -14,6 +15,9 @@
 #include "npu_gem.h"
 #include "npu_query.h"
 #include "npu_vm.h"
+
+/* Resolution of a device's busy time for users without CAP_PERFMON. */
+#define NPU_COARSE_NS	(100 * NSEC_PER_MSEC)
 
 static int npu_query_memory(struct drm_file *file, struct drm_npu_memory_info *info)
 {
@@ -51,6 +55,23 @@ static int npu_query_time(struct npu_device *npu, struct drm_npu_time_info *info
 	return info->card_ns == U64_MAX ? -ENODEV : 0;
 }
 
+/*
+ * Exact counters of the whole device tell one user which network another one runs: without
+ * CAP_PERFMON there are no counts, and time has steps of 0.1 s.
+ */
+static void npu_status_make_coarse(struct drm_npu_status_info *info)
+{
+	u32 core;
+
+	info->flags |= DRM_NPU_STATUS_COARSE;
+	info->core_busy = 0;
+	for (core = 0; core < DRM_NPU_MAX_CORES; core++) {
+		info->busy_cycles[core] = 0;
+		info->jobs[core] = 0;
+		info->busy_ns[core] -= info->busy_ns[core] % NPU_COARSE_NS;
+	}
+}
+
 static int npu_query_status(struct npu_device *npu, struct drm_npu_status_info *info)
 {
 	int idx;
@@ -60,6 +81,8 @@ static int npu_query_status(struct npu_device *npu, struct drm_npu_status_info *
 	npu_device_status(npu, info);
 	npu_device_exit(npu, idx);
 	info->files = atomic_read(&npu->drm.open_count);
+	if (!perfmon_capable())
+		npu_status_make_coarse(info);
 
 	return 0;
 }

@@ -8,6 +8,8 @@
  * its core, reset the card. Jobs of others that a reset of the card costs end with -ECANCELED;
  * those that had not begun are submitted again.
  */
+#include <linux/delay.h>
+#include <linux/dma-fence.h>
 #include <linux/iopoll.h>
 #include <linux/jiffies.h>
 
@@ -41,7 +43,9 @@
 /* Completions that cannot be true, before the card is reset. */
 #define NPU_MAX_BAD_COMPLETIONS		4
 
-/* What a job on a core may take when the system goes to sleep. */
+/* Time that all jobs get before the system sleeps. */
+#define NPU_DRAIN_TIMEOUT	(10 * HZ)
+/* Time that a job on a core gets when the device goes to sleep. */
 #define NPU_SLEEP_TIMEOUT_US	(10 * USEC_PER_SEC)
 
 /* How long a repair of the bus may take; nobody tells when it has failed. */
@@ -206,6 +210,9 @@ static bool npu_recover_look(struct npu_ctx_job *job)
 	if (dma_fence_is_signaled(job->fence) || job->skip_error)
 		return false;
 
+	/* It waits for a queue pair. */
+	if (!npu_hw_queue_is_attached(&job->ctx->queue))
+		return false;
 	if (!npu_recover_find(job, &view))
 		return npu_recover_lost(job);
 	moved = npu_recover_moved(job, &view);
@@ -247,15 +254,18 @@ void npu_recover_watch_work(struct work_struct *work)
 	struct npu_ctx *ctx = container_of(to_delayed_work(work), struct npu_ctx, watch_work);
 	unsigned long since, now = jiffies, next = ctx->timeout;
 	struct npu_ctx_job *job;
+	bool cookie;
 
 	job = npu_hw_queue_watched_job(&ctx->queue, &since);
 	if (!job)
 		return;
 
+	cookie = dma_fence_begin_signalling();
 	if (time_before(now, since + ctx->timeout))
 		next = since + ctx->timeout - now;
 	else
 		npu_recover_watch(job);
+	dma_fence_end_signalling(cookie);
 	npu_job_put(job);
 	queue_delayed_work(ctx->npu->timeout_wq, &ctx->watch_work, next);
 }
@@ -278,16 +288,14 @@ static void npu_recover_unlock(struct npu_device *npu)
 /* The card does not reach memory any more: jobs and calls, now and in future, end with -ENODEV. */
 static void npu_recover_fail_all(struct npu_device *npu)
 {
-	u32 i;
+	struct npu_ctx *ctx;
 
 	lockdep_assert_held_write(&npu->reset_lock);
 	lockdep_assert_held(&npu->hw_lock);
 
 	WRITE_ONCE(npu->wedged, true);
-	for (i = 0; i < npu->info.queues; i++) {
-		if (npu->queues[i])
-			npu_hw_queue_fail_all(npu->queues[i], -ENODEV);
-	}
+	list_for_each_entry(ctx, &npu->ctxs, link)
+		npu_hw_queue_fail_all(&ctx->queue, -ENODEV);
 	npu_mmu_forget(npu);
 }
 
@@ -366,9 +374,8 @@ static void npu_recover_begin(struct npu_device *npu, u32 cause)
 }
 
 /*
- * A lost card answers a reset. What its memory holds is not known, and changes of the page tables
- * have passed it by: buffers are zeroed, tables written anew. Contexts of before stay dead, but for
- * the driver's own.
+ * A lost card answers a reset. The contents of its memory are unknown, so all of it is zeroed.
+ * Contexts of before stay dead, except the driver's own.
  */
 static void npu_recover_take_back(struct npu_device *npu)
 {
@@ -378,8 +385,8 @@ static void npu_recover_take_back(struct npu_device *npu)
 
 	drm_warn(&npu->drm, "the card is back%s\n", npu->ddr ? ", with empty memory" : "");
 	npu_mem_clear_card(npu);
+	WRITE_ONCE(npu->losses, npu->losses + 1);
 	bitmap_zero(npu->running, NPU_MAX_QUEUES);
-	npu_mmu_restore(npu);
 	for (i = 0; i < npu->info.queues; i++) {
 		if (npu->queues[i] && npu->queues[i]->ctx->internal)
 			npu_hw_queue_reopen(npu->queues[i]);
@@ -454,7 +461,9 @@ void npu_recover_reset_done(struct npu_device *npu)
 static void npu_recover_set_online(struct npu_device *npu)
 {
 	WRITE_ONCE(npu->offline, false);
+	WRITE_ONCE(npu->asleep, false);
 	wake_up_all(&npu->online_wait);
+	npu_attach_kick(npu);
 }
 
 /**
@@ -485,6 +494,73 @@ void npu_recover_end(struct npu_device *npu)
 		npu_device_stop(npu);
 	npu_recover_fail_all(npu);
 	npu_recover_set_online(npu);
+	npu_recover_unlock(npu);
+}
+
+static bool npu_recover_has_jobs(struct npu_device *npu)
+{
+	struct npu_ctx *ctx;
+	bool any = false;
+
+	mutex_lock(&npu->hw_lock);
+	list_for_each_entry(ctx, &npu->ctxs, link)
+		any = any || npu_hw_queue_has_jobs(&ctx->queue);
+	mutex_unlock(&npu->hw_lock);
+
+	return any;
+}
+
+/* Returns true if the card has to be reset. */
+static bool npu_recover_cancel(struct npu_device *npu)
+{
+	struct npu_ctx *ctx;
+	bool reset = false;
+
+	mutex_lock(&npu->hw_lock);
+	list_for_each_entry(ctx, &npu->ctxs, link) {
+		if (npu_hw_queue_has_jobs(&ctx->queue))
+			reset |= !!npu_hw_queue_cancel(&ctx->queue, DRM_NPU_CAUSE_SLEEP);
+	}
+	mutex_unlock(&npu->hw_lock);
+
+	return reset;
+}
+
+/**
+ * npu_recover_drain - end all jobs before the system sleeps
+ * @npu: device without further submissions
+ *
+ * Other drivers may wait for fences of jobs before they sleep, so none depends on the end of the
+ * sleep. Jobs get some seconds; then they are cancelled, also those that wait for fences of others.
+ */
+void npu_recover_drain(struct npu_device *npu)
+{
+	unsigned long end = jiffies + NPU_DRAIN_TIMEOUT;
+	u32 resets;
+	bool reset;
+	int idx;
+
+	while (npu_recover_has_jobs(npu) && time_before(jiffies, end))
+		msleep(20);
+	if (!npu_recover_has_jobs(npu) || !npu_device_enter_online(npu, &idx))
+		return;
+	drm_warn(&npu->drm, "jobs do not end: they are cancelled before the system sleeps\n");
+	resets = READ_ONCE(npu->resets);
+	reset = npu_recover_cancel(npu);
+	npu_device_exit(npu, idx);
+	if (reset)
+		npu_recover_device(npu, resets);
+}
+
+/**
+ * npu_recover_empty - the card has lost its memory while it had no power
+ * @npu: device at rest, without buffers on the card
+ */
+void npu_recover_empty(struct npu_device *npu)
+{
+	npu_recover_lock(npu);
+	if (!npu->wedged && npu->ddr)
+		npu_mem_clear_card(npu);
 	npu_recover_unlock(npu);
 }
 
@@ -526,6 +602,7 @@ void npu_recover_sleep(struct npu_device *npu)
 		npu_device_reset(npu);
 		npu_mmu_forget(npu);
 	}
+	WRITE_ONCE(npu->asleep, true);
 	npu_recover_unlock(npu);
 }
 
@@ -691,7 +768,9 @@ static void npu_recover_check(struct npu_device *npu)
 	if (!gone) {
 		npu_irq_look(npu);
 		npu_recover_process(npu);
-		reset = npu_fair_look(npu);
+		if (npu->runtime_pm)
+			npu_attach_trim(npu);
+
 	}
 	npu_device_exit(npu, idx);
 
@@ -753,18 +832,18 @@ void npu_recover_pulse(struct npu_device *npu)
 void npu_recover_event_work(struct work_struct *work)
 {
 	struct npu_device *npu = container_of(work, struct npu_device, event_work);
+	bool reset = false, cookie = dma_fence_begin_signalling();
 	u32 resets = READ_ONCE(npu->resets);
-	bool reset = false;
 	u32 status;
 	int idx;
 
-	if (!npu_device_enter_awake(npu, &idx))
-		return;
-	status = npu_read(npu, NPU_REG_STATUS);
-	if (!npu_is_gone(status))
-		reset = status & NPU_STATUS_FATAL || npu_recover_queues(npu);
-	npu_device_exit(npu, idx);
-
+	if (npu_device_enter_awake(npu, &idx)) {
+		status = npu_read(npu, NPU_REG_STATUS);
+		if (!npu_is_gone(status))
+			reset = status & NPU_STATUS_FATAL || npu_recover_queues(npu);
+		npu_device_exit(npu, idx);
+	}
 	if (reset)
 		npu_recover_device(npu, resets);
+	dma_fence_end_signalling(cookie);
 }

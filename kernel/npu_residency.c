@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Residency: the buffers of a submission come to where its jobs use them.
+ * Residency: buffers of a submission come to where its jobs use them.
  *
- * Card buffers that nobody uses at present may be in system memory, because others needed the room.
- * They come back when a submission names them. An attempt to lock all buffers of a submission and
- * to bring them home has a turn:
+ * Idle card buffers may be in system memory because others needed the room. They come back when a
+ * submission names them. An attempt locks all buffers of the submission and validates each:
  *
- * - in a shared turn it takes what is free on the card;
- * - where that is not enough it begins again with a turn of its own, and moves idle buffers out,
- *   the least recently used ones first. Nobody else holds locks of several buffers meanwhile, so
- *   two that need the whole card do not take it from each other piece by piece for ever;
- * - where too much is busy it lets go of everything, stands in line, waits until jobs have
- *   finished, and begins again. Nobody waits for a job with the locks of buffers held.
+ * - the first attempt takes only free memory;
+ * - the next ones evict idle buffers, least recently used first;
+ * - if too much is busy, the submission unlocks everything, waits until jobs have finished, and
+ *   tries again. No job is waited for with a reservation lock held.
  *
- * The first one in line has claims, so that others cannot keep all of the card busy for ever: as
- * much as it misses of the buffers of those users who have most of the card. Such buffers take no
- * new jobs, and the room that they leave, like the room that was free before, is set aside for it.
- * Everybody else, whose buffers are on the card and not claimed, goes on. So each one in line waits
- * for the jobs that were queued when its turn came, and for those before it in line.
+ * A waiting submission has claims, so that others cannot keep the card busy for ever: room of as
+ * many bytes as it misses, of the address spaces that have most of the card. Buffers with such a
+ * claim take no new jobs. The room that they leave is set aside for the claimant. Its own buffers
+ * that are on the card stay there, except when an older waiter needs their room. Submissions whose
+ * buffers are on the card and not claimed go on; so do those that find free memory or idle buffers.
  *
- * It ends: an address space never has more card buffers than the card holds, see npu_vma_place().
+ * It ends: an address space never has more card buffers than the card holds, see npu_vma_place(),
+ * and no submission takes anything from the oldest waiter.
  */
+#include <linux/sched.h>
 #include <linux/sched/signal.h>
 
 #include "npu_device.h"
@@ -28,7 +27,7 @@
 #include "npu_residency.h"
 #include "npu_vm.h"
 
-/* A buffer can also be busy for reasons that end without a job: a look now and then. */
+/* Bounds the wait for a buffer that becomes idle without the end of a job. */
 #define NPU_RESIDENCY_WAIT	(HZ / 20)
 
 static struct npu_mem *npu_residency_mem(const struct npu_residency *residency)
@@ -50,40 +49,20 @@ void npu_residency_init(struct npu_residency *residency, struct npu_device *npu)
 {
 	memset(residency, 0, sizeof(*residency));
 	residency->npu = npu;
+	residency->task = current;
+	residency->seq = U64_MAX;
 	INIT_LIST_HEAD(&residency->link);
-}
-
-/* Is it the first one in line? Only the one whose it is asks, so the answer can only become yes. */
-static bool npu_residency_is_first(const struct npu_residency *residency)
-{
-	return !list_empty(&residency->link) &&
-	       READ_ONCE(npu_residency_mem(residency)->line.next) == &residency->link;
+	INIT_LIST_HEAD(&residency->claims);
 }
 
 /**
- * npu_residency_begin - take a turn
- * @residency: attempt
- *
- * On success the caller locks all buffers, adds them, and calls npu_residency_end() when it has
- * unlocked them, or npu_residency_retry() after an error.
+ * npu_residency_begin - begin an attempt
+ * @residency: of the caller, which locks all buffers next
  */
-int npu_residency_begin(struct npu_residency *residency)
+void npu_residency_begin(struct npu_residency *residency)
 {
-	struct npu_mem *mem = npu_residency_mem(residency);
-	int ret;
-
-	residency->seen = atomic_read(&mem->freed);
-	if (!residency->evict)
-		return down_read_interruptible(&mem->turns);
-
-	ret = down_write_killable(&mem->turns);
-	if (ret)
-		return ret;
-	if (npu_residency_is_first(residency))
-		WRITE_ONCE(mem->holder, current);
-	WRITE_ONCE(mem->system_full, false);
-
-	return 0;
+	residency->seen = atomic_read(&npu_residency_mem(residency)->freed);
+	WRITE_ONCE(npu_residency_mem(residency)->system_full, false);
 }
 
 static int npu_residency_move(struct npu_residency *residency, struct npu_bo *bo)
@@ -94,7 +73,7 @@ static int npu_residency_move(struct npu_residency *residency, struct npu_bo *bo
 		.flags = residency->evict ? 0 : TTM_PL_FLAG_DESIRED,
 	};
 	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
-	/* Busy buffers are passed over; they are waited for when nothing is locked. */
+	/* Busy buffers are skipped; they are waited for when nothing is locked. */
 	struct ttm_operation_ctx ctx = {
 		.interruptible = true,
 		.no_wait_gpu = true,
@@ -104,7 +83,6 @@ static int npu_residency_move(struct npu_residency *residency, struct npu_bo *bo
 
 	bo->refused = false;
 	ret = ttm_bo_validate(&bo->tbo, &placement, &ctx);
-
 	/* A fence that somebody has put on an idle buffer from outside. */
 	if (ret == -EBUSY) {
 		residency->busy = bo;
@@ -113,6 +91,12 @@ static int npu_residency_move(struct npu_residency *residency, struct npu_bo *bo
 
 	/* TTM says "no memory" also where the card is full. */
 	return ret && bo->refused ? -ENOSPC : ret;
+}
+
+/* A buffer that is to move takes jobs of its claimant only. */
+static bool npu_residency_may_use(const struct npu_residency *residency, struct npu_bo *bo)
+{
+	return !atomic_read(&bo->leaving) || READ_ONCE(bo->claimant) == residency;
 }
 
 /**
@@ -129,7 +113,7 @@ int npu_residency_add(struct npu_residency *residency, struct npu_vma *vma)
 
 	dma_resv_assert_held(bo->tbo.base.resv);
 
-	if (atomic_read(&bo->leaving) && !npu_residency_is_first(residency)) {
+	if (!npu_residency_may_use(residency, bo)) {
 		residency->busy = bo;
 		return -EBUSY;
 	}
@@ -145,16 +129,7 @@ int npu_residency_add(struct npu_residency *residency, struct npu_vma *vma)
 }
 
 /**
- * npu_residency_try_begin - take a shared turn if that needs no waiting
- * @residency: attempt
- */
-bool npu_residency_try_begin(struct npu_residency *residency)
-{
-	return down_read_trylock(&residency->npu->mem.turns);
-}
-
-/**
- * npu_residency_try_add - the same as npu_residency_add() for a buffer that is where jobs use it
+ * npu_residency_try_add - npu_residency_add() for a buffer that is where jobs use it
  * @vma: mapping of the buffer with a reference, the buffer's reservation lock held
  *
  * -EAGAIN: it is elsewhere.
@@ -171,24 +146,6 @@ int npu_residency_try_add(struct npu_vma *vma)
 		ttm_bo_move_to_lru_tail_unlocked(&bo->tbo);
 
 	return 0;
-}
-
-/**
- * npu_residency_end - give the turn back
- * @residency: attempt
- */
-void npu_residency_end(struct npu_residency *residency)
-{
-	struct npu_mem *mem = npu_residency_mem(residency);
-
-	if (!residency->evict) {
-		up_read(&mem->turns);
-		return;
-	}
-
-	if (npu_residency_is_first(residency))
-		WRITE_ONCE(mem->holder, NULL);
-	up_write(&mem->turns);
 }
 
 /* Until jobs have freed buffers, or for a while. */
@@ -213,12 +170,20 @@ static long npu_residency_wait_busy(struct npu_residency *residency)
 	if (left < 0)
 		return left;
 
-	return wait_event_interruptible_timeout(mem->freed_wait, !atomic_read(&bo->leaving),
+	return wait_event_interruptible_timeout(mem->freed_wait,
+						npu_residency_may_use(residency, bo),
 						NPU_RESIDENCY_WAIT);
 }
 
+/* Is it the oldest waiter? */
+static bool npu_residency_is_oldest(const struct npu_residency *residency)
+{
+	return !list_empty(&residency->link) &&
+	       READ_ONCE(npu_residency_mem(residency)->waiters.next) == &residency->link;
+}
+
 /**
- * npu_residency_retry - give the turn back after an error, and wait if another try is worth while
+ * npu_residency_retry - wait after a failed attempt, if another one is worthwhile
  * @residency: attempt, all buffers unlocked
  * @error: what went wrong
  *
@@ -228,9 +193,11 @@ int npu_residency_retry(struct npu_residency *residency, int error)
 {
 	long left;
 
-	npu_residency_end(residency);
+	/* Lock order with an eviction: all locks are dropped, so that it can be tried again. */
+	if (error == -EDEADLK)
+		return -EAGAIN;
 	if (error == -EBUSY) {
-		/* Who waits for something else than room makes way for the next in line. */
+		/* It waits for something else than room, and has no claims meanwhile. */
 		npu_residency_leave(residency);
 		left = npu_residency_wait_busy(residency);
 		return left < 0 ? left : -EAGAIN;
@@ -242,8 +209,8 @@ int npu_residency_retry(struct npu_residency *residency, int error)
 		residency->evict = true;
 		return -EAGAIN;
 	}
-	/* What there is to wait for is idle already, and there is nowhere for it to go. */
-	if (npu_residency_is_first(residency) &&
+	/* The buffers that it waits for are idle, and cannot leave the card. */
+	if (npu_residency_is_oldest(residency) &&
 	    READ_ONCE(npu_residency_mem(residency)->system_full))
 		return -ENOMEM;
 	left = npu_residency_wait(residency);
@@ -251,128 +218,129 @@ int npu_residency_retry(struct npu_residency *residency, int error)
 	return left < 0 ? left : -EAGAIN;
 }
 
-/* The line, and claims of the one whose turn it is */
+/* Claims */
 
-static void npu_claim_set(struct npu_mem *mem, struct npu_bo *bo, enum npu_claim claim)
+static void npu_claim_set(struct npu_residency *residency, struct npu_bo *bo,
+			  enum npu_claim claim)
 {
-	lockdep_assert_held(&mem->claim_lock);
-
-	WRITE_ONCE(bo->claim, claim);
-	list_add_tail(&bo->claim_link, &mem->claims);
+	bo->claim = claim;
+	WRITE_ONCE(bo->claimant, residency);
+	list_add_tail(&bo->claim_link, &residency->claims);
 	if (claim == NPU_CLAIM_ROOM) {
 		atomic_inc(&bo->leaving);
-		mem->claimed += bo->tbo.base.size;
+		residency->claimed += bo->tbo.base.size;
 	}
 }
 
-static void npu_claim_drop(struct npu_mem *mem, struct npu_bo *bo)
+static void npu_claim_drop(struct npu_bo *bo)
 {
-	lockdep_assert_held(&mem->claim_lock);
-
 	if (bo->claim == NPU_CLAIM_ROOM) {
 		atomic_dec(&bo->leaving);
-		mem->claimed -= bo->tbo.base.size;
+		bo->claimant->claimed -= bo->tbo.base.size;
 	}
-	WRITE_ONCE(bo->claim, NPU_CLAIM_NONE);
+	bo->claim = NPU_CLAIM_NONE;
+	WRITE_ONCE(bo->claimant, NULL);
 	list_del_init(&bo->claim_link);
 }
 
-static void npu_claims_drop(struct npu_mem *mem)
+static void npu_claims_drop(struct npu_residency *residency)
 {
 	struct npu_bo *bo, *next;
 
-	list_for_each_entry_safe(bo, next, &mem->claims, claim_link)
-		npu_claim_drop(mem, bo);
-	mem->missing = 0;
+	lockdep_assert_held(&npu_residency_mem(residency)->claim_lock);
+
+	list_for_each_entry_safe(bo, next, &residency->claims, claim_link)
+		npu_claim_drop(bo);
+	residency->missing = 0;
 }
 
 /**
  * npu_residency_leave - the end of all attempts, successful or not; drops all claims
- * @residency: attempt, no turn taken
+ * @residency: attempt, its buffers unlocked
  */
 void npu_residency_leave(struct npu_residency *residency)
 {
 	struct npu_mem *mem = npu_residency_mem(residency);
 
-	/* Nobody but the caller puts it into the line. */
 	if (list_empty(&residency->link))
 		return;
-
 	mutex_lock(&mem->claim_lock);
-	if (npu_residency_is_first(residency))
-		npu_claims_drop(mem);
+	npu_claims_drop(residency);
 	list_del_init(&residency->link);
 	mutex_unlock(&mem->claim_lock);
 	npu_residency_wake(residency->npu);
 }
 
 /**
- * npu_residency_claim_begin - stand in line, and claim anew if it is our turn
- * @residency: attempt that has found no room
- *
- * Returns whether it is: then the caller tells all buffers that it uses, all of them locked.
+ * npu_residency_claim_begin - become a waiter, and drop earlier claims
+ * @residency: attempt that has found no room; the caller tells all buffers that it uses, which are
+ *	locked, and calls npu_residency_claim_end()
  */
-bool npu_residency_claim_begin(struct npu_residency *residency)
+void npu_residency_claim_begin(struct npu_residency *residency)
 {
 	struct npu_mem *mem = npu_residency_mem(residency);
-	bool first;
-
-	if (!residency->evict)
-		return false;
 
 	mutex_lock(&mem->claim_lock);
-	if (list_empty(&residency->link))
-		list_add_tail(&residency->link, &mem->line);
-	first = npu_residency_is_first(residency);
-	if (first)
-		npu_claims_drop(mem);
+	if (list_empty(&residency->link)) {
+		residency->seq = mem->next_seq++;
+		list_add_tail(&residency->link, &mem->waiters);
+	}
+	npu_claims_drop(residency);
 	mutex_unlock(&mem->claim_lock);
-
-	return first;
 }
 
 /**
  * npu_residency_claim_use - a buffer that the submission names
- * @residency: attempt between npu_residency_claim_begin() and _end()
+ * @residency: attempt
  * @bo: buffer, its reservation lock held
+ *
+ * Claims of younger waiters give way.
  */
 void npu_residency_claim_use(struct npu_residency *residency, struct npu_bo *bo)
 {
 	struct npu_mem *mem = npu_residency_mem(residency);
 
 	mutex_lock(&mem->claim_lock);
-	if (bo->claim == NPU_CLAIM_NONE) {
-		npu_claim_set(mem, bo, NPU_CLAIM_USE);
+	if (bo->claimant && bo->claimant != residency && bo->claimant->seq > residency->seq)
+		npu_claim_drop(bo);
+	if (!bo->claimant) {
+		npu_claim_set(residency, bo, NPU_CLAIM_USE);
 		if (!npu_bo_is_home(bo))
-			mem->missing += npu_bo_card_bytes(bo);
+			residency->missing += npu_bo_card_bytes(bo);
 	}
 	mutex_unlock(&mem->claim_lock);
 }
 
-/* Of those users whose buffers have not been gone over the one who has most of the card. */
-static struct npu_user *npu_claim_largest_user(struct npu_mem *mem)
+/* The address space with most of the card, of those whose buffers have not been looked at. */
+static struct npu_vm *npu_claim_largest(struct npu_mem *mem)
 {
-	struct npu_user *user = NULL;
+	struct npu_vm *vm = NULL;
 	struct npu_bo *bo;
 
 	list_for_each_entry(bo, &mem->resident, resident_link) {
-		if (!bo->user->passed && (!user || bo->user->card > user->card))
-			user = bo->user;
+		if (!bo->owner->passed && (!vm || bo->owner->resident > vm->resident))
+			vm = bo->owner;
 	}
 
-	return user;
+	return vm;
 }
 
-static void npu_claim_of_user(struct npu_mem *mem, struct npu_user *user, u64 wanted)
+static void npu_claim_of(struct npu_residency *residency, struct npu_vm *vm, u64 wanted)
 {
+	struct npu_mem *mem = npu_residency_mem(residency);
 	struct npu_bo *bo;
 
-	user->passed = true;
+	vm->passed = true;
 	list_for_each_entry(bo, &mem->resident, resident_link) {
-		if (mem->claimed >= wanted)
+		if (residency->claimed >= wanted)
 			return;
-		if (bo->user == user && bo->claim == NPU_CLAIM_NONE)
-			npu_claim_set(mem, bo, NPU_CLAIM_ROOM);
+		if (bo->owner != vm || bo->claimant == residency)
+			continue;
+		if (bo->claimant && bo->claimant->seq < residency->seq)
+			continue;
+		if (bo->claimant)
+			npu_claim_drop(bo);
+		npu_claim_set(residency, bo, NPU_CLAIM_ROOM);
 	}
 }
 
@@ -383,32 +351,49 @@ static void npu_claim_of_user(struct npu_mem *mem, struct npu_user *user, u64 wa
 void npu_residency_claim_end(struct npu_residency *residency)
 {
 	struct npu_mem *mem = npu_residency_mem(residency);
-	u64 free = READ_ONCE(mem->card.buddy.avail);
-	struct npu_user *user;
+	struct npu_vm *vm;
 	struct npu_bo *bo;
+	u64 wanted;
 
 	mutex_lock(&mem->claim_lock);
+	wanted = residency->missing - min(residency->missing, residency->aside);
 	list_for_each_entry(bo, &mem->resident, resident_link)
-		bo->user->passed = false;
-	while (free + mem->claimed < mem->missing && (user = npu_claim_largest_user(mem)))
-		npu_claim_of_user(mem, user, mem->missing - free);
+		bo->owner->passed = false;
+	while (residency->claimed < wanted && (vm = npu_claim_largest(mem)))
+		npu_claim_of(residency, vm, wanted);
 	mutex_unlock(&mem->claim_lock);
 }
 
+/* The caller's, if it waits for card memory. */
+static struct npu_residency *npu_residency_of_current(struct npu_mem *mem)
+{
+	struct npu_residency *residency;
+
+	lockdep_assert_held(&mem->claim_lock);
+
+	list_for_each_entry(residency, &mem->waiters, link) {
+		if (residency->task == current)
+			return residency;
+	}
+
+	return NULL;
+}
+
 /**
- * npu_residency_set_aside - free card memory that the caller must leave to the first one in line
+ * npu_residency_set_aside - free card memory that is set aside for others than the caller
  * @npu: device
  */
 u64 npu_residency_set_aside(struct npu_device *npu)
 {
 	struct npu_mem *mem = &npu->mem;
-	u64 aside;
-
-	if (READ_ONCE(mem->holder) == current)
-		return 0;
+	struct npu_residency *residency;
+	u64 aside = 0;
 
 	mutex_lock(&mem->claim_lock);
-	aside = mem->missing > mem->claimed ? mem->missing - mem->claimed : 0;
+	list_for_each_entry(residency, &mem->waiters, link) {
+		if (residency->task != current)
+			aside += min(residency->aside, residency->missing);
+	}
 	mutex_unlock(&mem->claim_lock);
 
 	return aside;
@@ -420,10 +405,47 @@ u64 npu_residency_set_aside(struct npu_device *npu)
  */
 bool npu_residency_may_evict(struct npu_bo *bo)
 {
-	enum npu_claim claim = READ_ONCE(bo->claim);
+	struct npu_mem *mem = bo_to_npu_mem(bo);
+	struct npu_residency *own;
+	bool may = true;
 
-	return claim == NPU_CLAIM_NONE ||
-	       (claim == NPU_CLAIM_ROOM && READ_ONCE(bo_to_npu_mem(bo)->holder) == current);
+	mutex_lock(&mem->claim_lock);
+	if (bo->claimant) {
+		own = npu_residency_of_current(mem);
+		may = own && (own == bo->claimant ? bo->claim == NPU_CLAIM_ROOM :
+						    own->seq < bo->claimant->seq);
+	}
+	mutex_unlock(&mem->claim_lock);
+
+	return may;
+}
+
+static void npu_residency_arrived(struct npu_mem *mem, struct npu_bo *bo)
+{
+	struct npu_residency *claimant = bo->claimant;
+	u64 size = bo->tbo.base.size;
+
+	list_add_tail(&bo->resident_link, &mem->resident);
+	bo->owner->resident += size;
+	if (bo->claim == NPU_CLAIM_USE) {
+		claimant->missing -= min(claimant->missing, size);
+		claimant->aside -= min(claimant->aside, size);
+	}
+}
+
+static void npu_residency_left(struct npu_mem *mem, struct npu_bo *bo)
+{
+	struct npu_residency *own = npu_residency_of_current(mem);
+	u64 size = bo->tbo.base.size;
+
+	list_del_init(&bo->resident_link);
+	bo->owner->resident -= size;
+	if (bo->claim != NPU_CLAIM_ROOM)
+		return;
+	/* Unless an older waiter has moved it out, for itself. */
+	if (!own || own == bo->claimant)
+		bo->claimant->aside += size;
+	npu_claim_drop(bo);
 }
 
 /**
@@ -436,20 +458,15 @@ void npu_residency_moved(struct npu_bo *bo, bool to_card)
 	struct npu_mem *mem = bo_to_npu_mem(bo);
 	bool was_there;
 
+	/* Imports never are on the card. */
+	if (!bo->owner)
+		return;
 	mutex_lock(&mem->claim_lock);
 	was_there = !list_empty(&bo->resident_link);
-	if (to_card && !was_there) {
-		list_add_tail(&bo->resident_link, &mem->resident);
-		bo->user->card += bo->tbo.base.size;
-		if (bo->claim == NPU_CLAIM_USE)
-			mem->missing -= min(mem->missing, bo->tbo.base.size);
-	}
-	if (!to_card && was_there) {
-		list_del_init(&bo->resident_link);
-		bo->user->card -= bo->tbo.base.size;
-		if (bo->claim == NPU_CLAIM_ROOM)
-			npu_claim_drop(mem, bo);
-	}
+	if (to_card && !was_there)
+		npu_residency_arrived(mem, bo);
+	if (!to_card && was_there)
+		npu_residency_left(mem, bo);
 	mutex_unlock(&mem->claim_lock);
 }
 
@@ -463,8 +480,8 @@ void npu_residency_forget(struct npu_bo *bo)
 
 	npu_residency_moved(bo, false);
 	mutex_lock(&mem->claim_lock);
-	if (bo->claim != NPU_CLAIM_NONE)
-		npu_claim_drop(mem, bo);
+	if (bo->claimant)
+		npu_claim_drop(bo);
 	mutex_unlock(&mem->claim_lock);
 }
 

@@ -8,38 +8,53 @@
 struct npu_bo;
 struct npu_device;
 struct npu_vma;
+struct task_struct;
 
-/** struct npu_residency - an attempt to have all buffers of a submission on the card */
+/** struct npu_residency - a submission whose buffers have to come to the card */
 struct npu_residency {
 	/** @npu: device */
 	struct npu_device *npu;
 
-	/** @link: in npu_mem.line while it waits for card memory */
+	/** @task: the submitter */
+	struct task_struct *task;
+
+	/** @link: in npu_mem.waiters while it waits for card memory, under npu_mem.claim_lock */
 	struct list_head link;
 
-	/** @evict: idle buffers of others may be moved out; nobody else makes an attempt */
+	/** @seq: order of arrival in that list; U64_MAX: not in it */
+	u64 seq;
+
+	/** @claims: buffers that it has a claim on, under npu_mem.claim_lock */
+	struct list_head claims;
+
+	/** @missing: bytes that it still has to bring to the card, under npu_mem.claim_lock */
+	u64 missing;
+
+	/** @claimed: bytes of its NPU_CLAIM_ROOM claims, under npu_mem.claim_lock */
+	u64 claimed;
+
+	/** @aside: free bytes that its claims have left, kept for it; under npu_mem.claim_lock */
+	u64 aside;
+
+	/** @evict: idle buffers of others may be moved out */
 	bool evict;
 
-	/** @seen: jobs that had freed their buffers when the attempt began */
+	/** @seen: npu_mem.freed when the attempt began */
 	u32 seen;
 
-	/** @busy: after -EBUSY the buffer that is to be waited for; the caller has a reference */
+	/** @busy: after -EBUSY the buffer to wait for; the caller has a reference */
 	struct npu_bo *busy;
 };
 
 void npu_residency_init(struct npu_residency *residency, struct npu_device *npu);
-int npu_residency_begin(struct npu_residency *residency);
+void npu_residency_begin(struct npu_residency *residency);
 int npu_residency_add(struct npu_residency *residency, struct npu_vma *vma);
-bool npu_residency_try_begin(struct npu_residency *residency);
 int npu_residency_try_add(struct npu_vma *vma);
-void npu_residency_end(struct npu_residency *residency);
 int npu_residency_retry(struct npu_residency *residency, int error);
 void npu_residency_leave(struct npu_residency *residency);
-
-bool npu_residency_claim_begin(struct npu_residency *residency);
+void npu_residency_claim_begin(struct npu_residency *residency);
 void npu_residency_claim_use(struct npu_residency *residency, struct npu_bo *bo);
 void npu_residency_claim_end(struct npu_residency *residency);
-
 u64 npu_residency_set_aside(struct npu_device *npu);
 bool npu_residency_may_evict(struct npu_bo *bo);
 void npu_residency_moved(struct npu_bo *bo, bool to_card);

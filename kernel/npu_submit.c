@@ -438,9 +438,7 @@ static struct npu_ctx_job *npu_job_create(struct npu_batch *batch, struct drm_fi
 		return job;
 	job->explicit = args->flags & DRM_NPU_JOB_EXPLICIT;
 
-	ret = npu_job_charge(job, to_npu_file(file)->user);
-	if (!ret)
-		ret = npu_job_build(job, batch, file, args);
+	ret = npu_job_build(job, batch, file, args);
 	if (!ret)
 		ret = npu_job_add_syncs(job, batch, file, args);
 	if (ret) {
@@ -501,13 +499,12 @@ static int npu_batch_make_resident(struct npu_batch *batch, struct npu_residency
 	return 0;
 }
 
-/* With all buffers locked, where the card has no room: if it is our turn, room is claimed. */
+/* With all buffers locked, where the card has no room. */
 static void npu_batch_claim(struct npu_batch *batch, struct npu_residency *residency)
 {
 	u32 i, r;
 
-	if (!npu_residency_claim_begin(residency))
-		return;
+	npu_residency_claim_begin(residency);
 	for (i = 0; i < batch->count; i++) {
 		for (r = 0; r < batch->jobs[i]->region_count; r++)
 			npu_residency_claim_use(residency, batch->jobs[i]->vmas[r]->bo);
@@ -522,16 +519,18 @@ static int npu_batch_lock(struct npu_batch *batch, struct npu_residency *residen
 	int ret;
 
 	do {
-		ret = READ_ONCE(batch->ctx->dead) ?: npu_residency_begin(residency);
+		ret = READ_ONCE(batch->ctx->dead);
+		if (!ret && fatal_signal_pending(current))
+			ret = -EINTR;
 		if (ret)
 			break;
-
+		npu_residency_begin(residency);
 		drm_exec_init(exec, DRM_EXEC_INTERRUPTIBLE_WAIT | DRM_EXEC_IGNORE_DUPLICATES, 0);
 		ret = npu_batch_lock_buffers(batch, exec);
 		if (!ret)
 			ret = npu_batch_make_resident(batch, residency);
 		if (ret) {
-			if (ret == -ENOSPC)
+			if (ret == -ENOSPC && residency->evict)
 				npu_batch_claim(batch, residency);
 			drm_exec_fini(exec);
 			ret = npu_residency_retry(residency, ret);
@@ -594,7 +593,18 @@ static void npu_batch_unlock_buffers(struct npu_batch *batch, struct ww_acquire_
 	}
 }
 
-/* What can only be known with the buffers locked. */
+/* Does a job replace all of a buffer, which it does not read? */
+static bool npu_job_replaces(const struct npu_ctx_job *job, u32 r)
+{
+	const struct npu_job *desc = job->desc;
+	const struct npu_stream *streams = (const void *)(desc + 1);
+	const struct npu_region *regions = (const void *)(streams + desc->stream_count);
+
+	return regions[r].access == NPU_ACCESS_WRITE &&
+	       regions[r].bytes == job->vmas[r]->bo->tbo.base.size;
+}
+
+/* The checks that need the buffers locked. */
 static int npu_job_check_buffers(struct npu_ctx_job *job)
 {
 	u32 r;
@@ -606,6 +616,8 @@ static int npu_job_check_buffers(struct npu_ctx_job *job)
 
 		if (write && (bo->sealed || bo->flags & DRM_NPU_BO_READONLY))
 			return -EACCES;
+		if (npu_bo_is_lost(bo) && !npu_job_replaces(job, r))
+			return -ENODATA;
 		/* Nobody sees memory before it is zeroed. */
 		ret = npu_job_add_buffer_fences(job, bo->tbo.base.resv,
 						job->explicit ? DMA_RESV_USAGE_KERNEL :
@@ -624,9 +636,12 @@ static void npu_job_publish(struct npu_ctx_job *job)
 
 	for (i = 0; i < job->region_count; i++) {
 		bool write = job->write_mask & BIT_ULL(i);
+		struct npu_bo *bo = job->vmas[i]->bo;
 
-		dma_resv_add_fence(job->vmas[i]->bo->tbo.base.resv, fence,
+		dma_resv_add_fence(bo->tbo.base.resv, fence,
 				   write ? DMA_RESV_USAGE_WRITE : DMA_RESV_USAGE_READ);
+		if (npu_bo_is_lost(bo))
+			npu_bo_restored(bo, false);
 	}
 }
 
@@ -673,7 +688,6 @@ static int npu_batch_commit(struct npu_batch *batch)
 
 	ret = npu_batch_commit_locked(batch);
 	drm_exec_fini(&exec);
-	npu_residency_end(&residency);
 	npu_residency_leave(&residency);
 
 	return ret;
@@ -681,13 +695,8 @@ static int npu_batch_commit(struct npu_batch *batch)
 
 static int npu_batch_try_commit(struct npu_batch *batch)
 {
-	struct npu_residency residency;
 	struct ww_acquire_ctx ticket;
 	int ret;
-
-	npu_residency_init(&residency, batch->ctx->npu);
-	if (!npu_residency_try_begin(&residency))
-		return -EAGAIN;
 
 	ww_acquire_init(&ticket, &reservation_ww_class);
 	ret = npu_batch_trylock_buffers(batch, &ticket);
@@ -695,7 +704,6 @@ static int npu_batch_try_commit(struct npu_batch *batch)
 		ret = npu_batch_commit_locked(batch);
 	npu_batch_unlock_buffers(batch, &ticket);
 	ww_acquire_fini(&ticket);
-	npu_residency_end(&residency);
 
 	return ret;
 }

@@ -92,13 +92,13 @@ static ssize_t busy_cycles_show(struct device *dev, struct device_attribute *att
 {
 	return npu_sysfs_counters(dev, buf, offsetof(struct drm_npu_status_info, busy_cycles));
 }
-static DEVICE_ATTR_RO(busy_cycles);
+static DEVICE_ATTR_ADMIN_RO(busy_cycles);
 
 static ssize_t jobs_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	return npu_sysfs_counters(dev, buf, offsetof(struct drm_npu_status_info, jobs));
 }
-static DEVICE_ATTR_RO(jobs);
+static DEVICE_ATTR_ADMIN_RO(jobs);
 
 /* Close the interval if it was long enough. A reset of the card starts its counters again. */
 static void npu_utilisation_update(struct npu_device *npu, const struct drm_npu_status_info *info)
@@ -146,48 +146,6 @@ static ssize_t utilization_show(struct device *dev, struct device_attribute *att
 }
 static DEVICE_ATTR_RO(utilization);
 
-static ssize_t npu_sysfs_quota(struct device *dev, enum npu_quota_kind kind, char *buf)
-{
-	const struct npu_device *npu = dev_get_drvdata(dev);
-
-	return sysfs_emit(buf, "%llu\n", READ_ONCE(npu->quotas.limits[kind]));
-}
-
-static ssize_t npu_sysfs_set_quota(struct device *dev, enum npu_quota_kind kind, const char *buf,
-				   size_t count)
-{
-	struct npu_device *npu = dev_get_drvdata(dev);
-	u64 limit;
-	int ret;
-
-	ret = kstrtou64(buf, 0, &limit);
-	if (ret)
-		return ret;
-	WRITE_ONCE(npu->quotas.limits[kind], limit);
-
-	return count;
-}
-
-/* Limits for each user; 0: none. */
-#define NPU_QUOTA_ATTR(_name, _kind)							\
-static ssize_t _name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
-{											\
-	return npu_sysfs_quota(dev, NPU_QUOTA_ ## _kind, buf);				\
-}											\
-											\
-static ssize_t _name##_store(struct device *dev, struct device_attribute *attr,	\
-			     const char *buf, size_t count)				\
-{											\
-	return npu_sysfs_set_quota(dev, NPU_QUOTA_ ## _kind, buf, count);			\
-}											\
-static DEVICE_ATTR_RW(_name)
-
-NPU_QUOTA_ATTR(quota_memory, MEMORY);
-NPU_QUOTA_ATTR(quota_contexts, CONTEXTS);
-NPU_QUOTA_ATTR(quota_jobs, JOBS);
-NPU_QUOTA_ATTR(quota_spaces, SPACES);
-NPU_QUOTA_ATTR(quota_tables, TABLES);
-
 static struct attribute *npu_sysfs_attrs[] = {
 	&dev_attr_hw_version.attr,
 	&dev_attr_isa_version.attr,
@@ -204,11 +162,6 @@ static struct attribute *npu_sysfs_attrs[] = {
 	&dev_attr_thermal_events.attr,
 	&dev_attr_ecc_corrected.attr,
 	&dev_attr_ecc_uncorrected.attr,
-	&dev_attr_quota_memory.attr,
-	&dev_attr_quota_contexts.attr,
-	&dev_attr_quota_jobs.attr,
-	&dev_attr_quota_spaces.attr,
-	&dev_attr_quota_tables.attr,
 	NULL
 };
 

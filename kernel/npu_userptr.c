@@ -17,9 +17,9 @@
 #include <linux/overflow.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
-#include <linux/sched/user.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <linux/user_namespace.h>
 
 #include <drm/drm_prime.h>
 #include <drm/ttm/ttm_tt.h>
@@ -44,21 +44,47 @@
 #define NPU_PIN_PAGES	(SZ_16M >> PAGE_SHIFT)
 
 /*
- * Accounting, as for memory that is registered with an io_uring: the user pays, since a process can
- * be gone long before the buffer that it made through a file of others. VmPin of the process shows
- * its part.
+ * Accounting. Pinned pages count as locked memory of the user, since a process can be gone long
+ * before the buffer that it made through a file of others, and of the owners of the user namespaces
+ * around it, each with the limit at the creation of its namespace: so the ids of a namespace are no
+ * way around the limit. That is inc_rlimit_ucounts(), which modules cannot call. VmPin of the
+ * process shows its part.
  */
-static int npu_userptr_charge(struct npu_userptr *userptr)
+static void npu_memlock_uncharge(struct ucounts *from, const struct ucounts *to, long pages)
 {
-	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	struct user_struct *payer = current_user();
+	struct ucounts *ucounts;
 
-	if (!capable(CAP_IPC_LOCK)) {
-		if (atomic_long_add_return(userptr->count, &payer->locked_vm) > limit) {
-			atomic_long_sub(userptr->count, &payer->locked_vm);
+	for (ucounts = from; ucounts != to; ucounts = ucounts->ns->ucounts)
+		atomic_long_sub(pages, &ucounts->rlimit[UCOUNT_RLIMIT_MEMLOCK]);
+}
+
+static int npu_memlock_charge(struct ucounts *from, long pages)
+{
+	unsigned long limit = rlimit(RLIMIT_MEMLOCK);
+	struct ucounts *ucounts;
+	long locked;
+
+	for (ucounts = from; ucounts; ucounts = ucounts->ns->ucounts) {
+		locked = atomic_long_add_return(pages, &ucounts->rlimit[UCOUNT_RLIMIT_MEMLOCK]);
+		if (locked < 0 || locked > limit >> PAGE_SHIFT) {
+			npu_memlock_uncharge(from, ucounts->ns->ucounts, pages);
 			return -ENOMEM;
 		}
-		userptr->payer = get_uid(payer);
+		limit = get_userns_rlimit_max(ucounts->ns, UCOUNT_RLIMIT_MEMLOCK);
+	}
+
+	return 0;
+}
+
+static int npu_userptr_charge(struct npu_userptr *userptr)
+{
+	int ret;
+
+	if (!capable(CAP_IPC_LOCK)) {
+		ret = npu_memlock_charge(current_ucounts(), userptr->count);
+		if (ret)
+			return ret;
+		userptr->payer = get_current_cred();
 	}
 	atomic64_add(userptr->count, &userptr->mm->pinned_vm);
 
@@ -68,8 +94,8 @@ static int npu_userptr_charge(struct npu_userptr *userptr)
 static void npu_userptr_uncharge(struct npu_userptr *userptr)
 {
 	if (userptr->payer) {
-		atomic_long_sub(userptr->count, &userptr->payer->locked_vm);
-		free_uid(userptr->payer);
+		npu_memlock_uncharge(userptr->payer->ucounts, NULL, userptr->count);
+		put_cred(userptr->payer);
 		userptr->payer = NULL;
 	}
 	atomic64_sub(userptr->count, &userptr->mm->pinned_vm);
@@ -130,6 +156,10 @@ static int npu_userptr_pin_pages(struct npu_userptr *userptr)
 			return ret == -EFAULT || !ret ? -EOPNOTSUPP : ret;
 		}
 		done += ret;
+		if (fatal_signal_pending(current)) {
+			npu_userptr_unpin(userptr, done);
+			return -EINTR;
+		}
 		cond_resched();
 	}
 
@@ -191,21 +221,15 @@ static int npu_userptr_map(struct npu_userptr *userptr)
 }
 
 /*
- * At the end no cache holds anything old any more: the pages may soon be somebody else's. What the
- * process has written goes to memory first, since it is the process's.
+ * Without cache maintenance: an invalidation would discard stores that the process makes meanwhile.
  */
 static void npu_userptr_unmap_locked(struct npu_userptr *userptr)
 {
-	enum dma_data_direction direction = npu_userptr_direction(userptr);
 	struct npu_device *npu = userptr->npu;
-	struct device *dev = npu->drm.dev;
 
 	lockdep_assert_held(&npu->mem.pinned_lock);
-
-	if (!npu->coherent)
-		dma_sync_sgtable_for_device(dev, userptr->sg, direction);
-	dma_unmap_sgtable(dev, userptr->sg, direction,
-			  npu->coherent ? NPU_USERPTR_DMA_ATTRS : 0);
+	dma_unmap_sgtable(npu->drm.dev, userptr->sg, npu_userptr_direction(userptr),
+			  NPU_USERPTR_DMA_ATTRS);
 	list_del_init(&userptr->link);
 }
 
@@ -467,7 +491,7 @@ static struct npu_bo *npu_userptr_bo_pinned(struct npu_userptr *userptr)
 	return bo;
 }
 
-static struct npu_bo *npu_userptr_bo_bounce(struct npu_userptr *userptr, struct npu_user *user)
+static struct npu_bo *npu_userptr_bo_bounce(struct npu_userptr *userptr, struct npu_vm *vm)
 {
 	struct npu_device *npu = userptr->npu;
 	u32 flags = DRM_NPU_BO_SYSTEM | DRM_NPU_BO_BOUNCE;
@@ -479,13 +503,13 @@ static struct npu_bo *npu_userptr_bo_bounce(struct npu_userptr *userptr, struct 
 
 	if (!npu_device_hold(npu, &idx))
 		return ERR_PTR(-ENODEV);
-	bo = npu_bo_create(npu, user, (u64)userptr->count << PAGE_SHIFT, flags);
+	bo = npu_bo_create(npu, vm, (u64)userptr->count << PAGE_SHIFT, flags);
 	npu_device_release(idx);
 
 	return bo;
 }
 
-static struct npu_bo *npu_userptr_bo(struct npu_userptr *userptr, struct npu_user *user,
+static struct npu_bo *npu_userptr_bo(struct npu_userptr *userptr, struct npu_vm *vm,
 				     bool bounce)
 {
 	int ret = npu_userptr_pin(userptr);
@@ -493,7 +517,7 @@ static struct npu_bo *npu_userptr_bo(struct npu_userptr *userptr, struct npu_use
 	if (!ret)
 		return npu_userptr_bo_pinned(userptr);
 	if (bounce && (ret == -EOPNOTSUPP || ret == -ENOMEM))
-		return npu_userptr_bo_bounce(userptr, user);
+		return npu_userptr_bo_bounce(userptr, vm);
 
 	return ERR_PTR(ret);
 }
@@ -524,18 +548,21 @@ int npu_ioctl_bo_userptr(struct drm_device *drm, void *data, struct drm_file *fi
 	struct npu_device *npu = to_npu_device(drm);
 	struct drm_npu_bo_userptr *args = data;
 	struct npu_userptr *userptr;
+	struct npu_vm *vm;
 	struct npu_bo *bo;
 	int ret;
 
 	ret = npu_userptr_check_args(npu, args);
 	if (ret)
 		return ret;
+	vm = npu_file_vm(file);
+	if (IS_ERR(vm))
+		return PTR_ERR(vm);
 
 	userptr = npu_userptr_create(npu, args);
 	if (!userptr)
 		return -ENOMEM;
-	bo = npu_userptr_bo(userptr, to_npu_file(file)->user,
-			    args->flags & DRM_NPU_USERPTR_BOUNCE);
+	bo = npu_userptr_bo(userptr, vm, args->flags & DRM_NPU_USERPTR_BOUNCE);
 	if (IS_ERR(bo)) {
 		npu_userptr_destroy(userptr);
 		return PTR_ERR(bo);

@@ -13,7 +13,7 @@ struct npu_bo;
 struct npu_device;
 struct page;
 struct sg_table;
-struct user_struct;
+struct cred;
 
 /**
  * struct npu_userptr - memory of a process that a buffer was made of
@@ -27,8 +27,8 @@ struct npu_userptr {
 	/** @mm: whose memory; a reference to the structure only, the process may be gone */
 	struct mm_struct *mm;
 
-	/** @payer: whose locked memory it is, with a reference; NULL for bounce and privilege */
-	struct user_struct *payer;
+	/** @payer: whose locked memory it is, with a reference; NULL: not counted */
+	const struct cred *payer;
 
 	/** @addr: where it was when the buffer was made */
 	u64 addr;

@@ -7,6 +7,7 @@
  */
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/wait_bit.h>
 
 #include "npu_device.h"
 #include "npu_file.h"
@@ -18,9 +19,8 @@
 /**
  * npu_vm_create - make an empty address space
  * @npu: device
- * @user: who it is for; NULL: the driver itself
  */
-struct npu_vm *npu_vm_create(struct npu_device *npu, struct npu_user *user)
+struct npu_vm *npu_vm_create(struct npu_device *npu)
 {
 	struct npu_vm *vm;
 	int ret;
@@ -29,7 +29,7 @@ struct npu_vm *npu_vm_create(struct npu_device *npu, struct npu_user *user)
 	if (!vm)
 		return ERR_PTR(-ENOMEM);
 
-	ret = npu_space_init(&vm->space, npu, user);
+	ret = npu_space_init(&vm->space, npu);
 	if (ret) {
 		kfree(vm);
 		return ERR_PTR(ret);
@@ -37,8 +37,7 @@ struct npu_vm *npu_vm_create(struct npu_device *npu, struct npu_user *user)
 
 	kref_init(&vm->kref);
 	vm->npu = npu;
-	if (user)
-		npu_user_get(user);
+
 	mutex_init(&vm->lock);
 	drm_mm_init(&vm->mm, npu->info.va_start, npu->info.va_end - npu->info.va_start);
 
@@ -49,10 +48,10 @@ static void npu_vm_release(struct kref *kref)
 {
 	struct npu_vm *vm = container_of(kref, struct npu_vm, kref);
 
-	struct npu_user *user = vm->space.user;
+
 
 	npu_space_fini(&vm->space);
-	npu_user_put(user);
+
 	drm_mm_takedown(&vm->mm);
 	mutex_destroy(&vm->lock);
 	kfree(vm);
@@ -66,6 +65,26 @@ void npu_vm_put(struct npu_vm *vm)
 {
 	if (vm)
 		kref_put(&vm->kref, npu_vm_release);
+}
+
+/**
+ * npu_vm_released - a finished job has dropped its mappings
+ * @vm: address space, counted in @releasing; its reference is dropped
+ */
+void npu_vm_released(struct npu_vm *vm)
+{
+	if (atomic_dec_and_test(&vm->releasing))
+		wake_up_var(&vm->releasing);
+	npu_vm_put(vm);
+}
+
+/**
+ * npu_vm_wait_released - wait until all finished jobs have dropped their mappings
+ * @vm: address space whose contexts have ended
+ */
+void npu_vm_wait_released(struct npu_vm *vm)
+{
+	wait_var_event(&vm->releasing, !atomic_read(&vm->releasing));
 }
 
 /**

@@ -15,7 +15,7 @@
 struct drm_file;
 struct npu_bo;
 struct npu_device;
-struct npu_user;
+
 
 /*
  * Each device has a window of addresses, chosen by the number of its node: an address of one
@@ -46,6 +46,15 @@ struct npu_vm {
 	/** @card: bytes of card buffers that have an address here, wherever they are at present */
 	u64 card;
 
+	/** @pairs: queue pairs of the card that its contexts have, under hw_lock */
+	u32 pairs;
+
+	/** @resident: bytes of its own buffers that are on the card, under npu_mem.claim_lock */
+	u64 resident;
+
+	/** @passed: claims have gone over all its buffers, under npu_mem.claim_lock */
+	bool passed;
+
 	/** @cycles: modelled cycles of the file's finished jobs, by core */
 	atomic64_t cycles[NPU_MAX_CORES];
 
@@ -57,6 +66,10 @@ struct npu_vm {
 
 	/** @jobs: the file's finished jobs */
 	atomic64_t jobs;
+	/**
+	 * @releasing: finished jobs that still have to drop mappings; see npu_vm_wait_released()
+	 */
+	atomic_t releasing;
 };
 
 /** struct npu_vma - a buffer in an address space */
@@ -83,8 +96,10 @@ struct npu_vma {
 	struct drm_mm_node node;
 };
 
-struct npu_vm *npu_vm_create(struct npu_device *npu, struct npu_user *user);
+struct npu_vm *npu_vm_create(struct npu_device *npu);
 void npu_vm_put(struct npu_vm *vm);
+void npu_vm_released(struct npu_vm *vm);
+void npu_vm_wait_released(struct npu_vm *vm);
 int npu_vm_bind(struct npu_vm *vm, struct npu_bo *bo);
 void npu_vm_unbind(struct npu_vm *vm, struct npu_bo *bo);
 void npu_vm_protect(struct npu_bo *bo);

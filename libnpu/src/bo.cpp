@@ -128,11 +128,6 @@ int bo_create(npu_device *device, uint64_t size, uint32_t flags, bool owns_devic
   args.size = size;
   args.flags = flags;
   if (int err = call(device, DRM_IOCTL_NPU_BO_CREATE, &args)) {
-    if (err == -EXFULL)
-      return fail(err,
-                  "device %u has no page table left to map a buffer of %s: too many small buffers; use fewer, "
-                  "larger ones",
-                  device->index, bytes_text(size).c_str());
     if (err == -ENOSPC || err == -ENOMEM) return out_of_memory(device, err, size, flags);
     return fail(err, "cannot create a buffer of %s with flags %#x: %s", bytes_text(size).c_str(), flags,
                 strerror(-err));

@@ -54,8 +54,7 @@ std::string cause(const drm_npu_fault &f) {
       return std::string(" by the driver, which saw no progress") + kDump;
     case DRM_NPU_CAUSE_LIMIT:
       return std::string(" by the driver: it ran for longer than the limit (module parameter job_limit_ms)") + kDump;
-    case DRM_NPU_CAUSE_CONTENTION:
-      return " by the driver: it ran for long while another user waited (module parameter contended_ms)";
+
     case DRM_NPU_CAUSE_RESET:
       return " by a reset of the device that was asked for (npu-smi --reset, or the bus's reset in sysfs): launch "
              "again";

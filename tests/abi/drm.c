@@ -47,7 +47,7 @@ AT(struct drm_npu_dev_query, type, 0);
 AT(struct drm_npu_dev_query, size, 4);
 AT(struct drm_npu_dev_query, pointer, 8);
 
-SIZE(struct drm_npu_dev_info, 136);
+SIZE(struct drm_npu_dev_info, 144);
 AT(struct drm_npu_dev_info, chip_id, 0);
 AT(struct drm_npu_dev_info, hw_version, 4);
 AT(struct drm_npu_dev_info, isa_version, 8);
@@ -79,6 +79,8 @@ AT(struct drm_npu_dev_info, rate_16, 120);
 AT(struct drm_npu_dev_info, rate_8, 124);
 AT(struct drm_npu_dev_info, bus, 128);
 AT(struct drm_npu_dev_info, flags, 132);
+AT(struct drm_npu_dev_info, cache_line, 136);
+AT(struct drm_npu_dev_info, pad, 140);
 
 SIZE(struct drm_npu_memory_info, 80);
 AT(struct drm_npu_memory_info, card_total, 0);
@@ -92,7 +94,7 @@ AT(struct drm_npu_memory_info, file_evicted, 56);
 AT(struct drm_npu_memory_info, card_evicted, 64);
 AT(struct drm_npu_memory_info, evictions, 72);
 
-SIZE(struct drm_npu_status_info, 256);
+SIZE(struct drm_npu_status_info, 264);
 AT(struct drm_npu_status_info, temperature_mc, 0);
 AT(struct drm_npu_status_info, power_mw, 4);
 AT(struct drm_npu_status_info, voltage_mv, 8);
@@ -110,7 +112,9 @@ AT(struct drm_npu_status_info, thermal_events, 172);
 AT(struct drm_npu_status_info, busy_ns, 176);
 AT(struct drm_npu_status_info, card_ns, 240);
 AT(struct drm_npu_status_info, files, 248);
-AT(struct drm_npu_status_info, pad, 252);
+AT(struct drm_npu_status_info, losses, 252);
+AT(struct drm_npu_status_info, flags, 256);
+AT(struct drm_npu_status_info, pad, 260);
 
 SIZE(struct drm_npu_time_info, 24);
 AT(struct drm_npu_time_info, card_ns, 0);

@@ -102,10 +102,15 @@ int identify(unsigned int index, Watched &w) {
 /// Whether an error says that a card is gone or does not answer, and nothing about who asks.
 bool is_of_a_card(int err) { return err == -ENODEV || err == -ENXIO || err == -EIO || err == -ETIMEDOUT; }
 
+/// Busy time in steps of 0.1 s needs a longer window to give a percentage.
+constexpr unsigned int kCoarseWindowMs = 1000;
+
 /// Waits until the window is over, and reads the counters again; returns how long it was.
 unsigned int watch(const Look &look, std::vector<Watched> &cards) {
   using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now(), end = begin + std::chrono::milliseconds(look.window_ms);
+  const bool coarse = std::any_of(cards.begin(), cards.end(), [](const Watched &w) { return is_coarse(w.card); });
+  const unsigned int window_ms = coarse ? std::max(look.window_ms, kCoarseWindowMs) : look.window_ms;
+  const auto begin = Clock::now(), end = begin + std::chrono::milliseconds(window_ms);
   while (Clock::now() < end && !(look.stop && look.stop()))
     std::this_thread::sleep_for(std::min<Clock::duration>(kStep, end - Clock::now()));
   for (Watched &w : cards)

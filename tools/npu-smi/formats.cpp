@@ -77,9 +77,11 @@ std::string card_row(const Card &c) {
   if (!c.lost.empty()) return format("| %4u | %-105.105s |\n", c.index, ("lost: " + c.lost).c_str());
   return format("| %4u | %-7s | %-12s | %5u | %7.0f MHz%s | %5.1f C | %5.1f W | %s | %3s %% | %2u/%-2u |\n", c.index,
                 c.chip.c_str(), or_dash(c.bus), c.info.cores, c.status.clock_khz / 1e3,
-                c.status.core_busy ? " busy" : " idle", c.status.temperature_mc / 1e3, c.status.power_mw / 1e3,
-                memory_cell(c).c_str(), percent(c.utilisation).c_str(), c.status.ecc_corrected,
-                c.status.ecc_uncorrected);
+                is_coarse(c)         ? "     "
+                : c.status.core_busy ? " busy"
+                                     : " idle",
+                c.status.temperature_mc / 1e3, c.status.power_mw / 1e3, memory_cell(c).c_str(),
+                percent(c.utilisation).c_str(), c.status.ecc_corrected, c.status.ecc_uncorrected);
 }
 
 std::string client_row(const Card &card, const Client &c) {
@@ -178,8 +180,9 @@ std::string details_of_cores(const Card &c) {
   std::string out = "    Cores\n";
   for (size_t i = 0; i < c.core_util.size(); i++)
     out += entry(2, format("Core %zu", i),
-                 format("%s %%, %llu jobs, %llu modelled cycles", percent(c.core_util[i]).c_str(),
-                        ull(c.status.jobs[i]), ull(c.status.busy_cycles[i])));
+                 is_coarse(c) ? format("%s %%, jobs and cycles need CAP_PERFMON", percent(c.core_util[i]).c_str())
+                              : format("%s %%, %llu jobs, %llu modelled cycles", percent(c.core_util[i]).c_str(),
+                                       ull(c.status.jobs[i]), ull(c.status.busy_cycles[i])));
   return out;
 }
 
@@ -238,10 +241,11 @@ std::string dmon(const Report &report, const std::string &) {
       continue;
     }
     const uint64_t total = c.memory.card_total, used = total - c.memory.card_free;
-    out += format("%6u %5s %4s %6.1f %6.1f %6.0f %6u %4u %6.0f\n", c.index, percent(c.utilisation).c_str(),
+    const std::string jobs = is_coarse(c) ? "-" : format("%.0f", per_second(c.window_jobs, report));
+    out += format("%6u %5s %4s %6.1f %6.1f %6.0f %6u %4u %6s\n", c.index, percent(c.utilisation).c_str(),
                   percent(total ? static_cast<int>(100 * used / total) : -1).c_str(), c.status.temperature_mc / 1e3,
                   c.status.power_mw / 1e3, c.status.clock_khz / 1e3, c.status.fan_rpm,
-                  c.status.ecc_corrected + c.status.ecc_uncorrected, per_second(c.window_jobs, report));
+                  c.status.ecc_corrected + c.status.ecc_uncorrected, jobs.c_str());
   }
   return out;
 }

@@ -101,6 +101,10 @@ void each_process(const Card &card, Samples &samples, Value value) {
     if (c.memory.card_total) s.add(c, {}, (value)); \
   }
 #define OF_CORE(value) [](const Card &c, Samples &s) { each_core(c, s, [&](unsigned int core) { return (value); }); }
+#define OF_CORE_EXACT(value)                                                        \
+  [](const Card &c, Samples &s) {                                                   \
+    if (!is_coarse(c)) each_core(c, s, [&](unsigned int core) { return (value); }); \
+  }
 #define OF_PROCESS(value) [](const Card &c, Samples &s) { each_process(c, s, [](const Client &p) { return (value); }); }
 
 const Metric kMetrics[] = {
@@ -119,9 +123,11 @@ const Metric kMetrics[] = {
        // A driver before 1.4 does not tell.
        if (c.status.card_ns) each_core(c, s, [&](unsigned int core) { return seconds(c.status.busy_ns[core]); });
      }},
-    {"npu_core_jobs_total", "counter", "Jobs that the core has completed.", OF_CORE(whole(c.status.jobs[core]))},
-    {"npu_core_modelled_cycles_total", "counter", "Cycles that the cost model charges for these jobs.",
-     OF_CORE(whole(c.status.busy_cycles[core]))},
+    {"npu_core_jobs_total", "counter", "Jobs that the core has completed; needs CAP_PERFMON.",
+     OF_CORE_EXACT(whole(c.status.jobs[core]))},
+    {"npu_core_modelled_cycles_total", "counter",
+     "Cycles that the cost model charges for these jobs; needs CAP_PERFMON.",
+     OF_CORE_EXACT(whole(c.status.busy_cycles[core]))},
     {"npu_card_memory_total_bytes", "gauge", "Memory of the card; a block of a SoC has none.",
      OF_CARD_MEMORY(whole(c.memory.card_total))},
     {"npu_card_memory_used_bytes", "gauge", "Of the card's memory, what is taken.",

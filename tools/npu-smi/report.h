@@ -52,6 +52,9 @@ struct Card {
   int hidden = 0;  ///< open files of other processes that /proc does not show to this user; -1: not known
 };
 
+/// The driver hides what others run from this user: no jobs and cycles, busy time in steps of 0.1 s.
+inline bool is_coarse(const Card &card) { return card.status.flags & DRM_NPU_STATUS_COARSE; }
+
 struct Report {
   std::vector<Card> cards;
   unsigned int window_ms = 0;  ///< how long was looked

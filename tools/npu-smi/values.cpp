@@ -52,7 +52,7 @@ const Value kCard[] = {
     {"transport", nullptr, "", "Transport", "", "", [](const Card &c) -> Json { return c.transport; }},
     {"bus", "bus", "", "Bus", "", "address on the bus", [](const Card &c) -> Json { return c.bus; }},
     {"cores", "cores", nullptr, nullptr, "", "cores", [](const Card &c) -> Json { return c.info.cores; }},
-    {"queues", "queues", "", "Queues", "", "contexts that can exist at once",
+    {"queues", "queues", "", "Queues", "", "queues of the chip for contexts",
      [](const Card &c) -> Json { return c.info.queues; }},
     {"lmem_bytes", nullptr, "", "Local memory of a core", "KiB", "",
      [](const Card &c) -> Json { return c.info.lmem_bytes; }},
@@ -70,8 +70,9 @@ const Value kCard[] = {
        return c.status.card_ns ? of_cores(c, c.status.busy_ns) : Json();
      }},
     {"busy_cycles", nullptr, nullptr, nullptr, "", "",
-     [](const Card &c) -> Json { return of_cores(c, c.status.busy_cycles); }},
-    {"jobs", nullptr, nullptr, nullptr, "", "", [](const Card &c) -> Json { return of_cores(c, c.status.jobs); }},
+     [](const Card &c) -> Json { return is_coarse(c) ? Json() : of_cores(c, c.status.busy_cycles); }},
+    {"jobs", nullptr, nullptr, nullptr, "", "",
+     [](const Card &c) -> Json { return is_coarse(c) ? Json() : of_cores(c, c.status.jobs); }},
 };
 
 const Value kMemory[] = {

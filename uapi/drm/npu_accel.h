@@ -30,6 +30,9 @@ extern "C" {
  *	DRM_NPU_QUERY_WATCH
  * 1.4: busy_ns and card_ns in struct drm_npu_status_info
  * 1.5: files in struct drm_npu_status_info, cause in struct drm_npu_fault
+ * 1.6: losses and flags in struct drm_npu_status_info, DRM_NPU_BO_LOST, cache_line in struct
+ *	drm_npu_dev_info; a dma-buf exported without DRM_RDWR is imported as a DRM_NPU_BO_READONLY
+ *	buffer
  */
 
 #define DRM_NPU_DEV_QUERY	0x00
@@ -83,7 +86,7 @@ struct drm_npu_dev_info {
 	__u32 isa_version;
 	__u32 features;		/* NPU_FEATURE_ */
 	__u32 cores;
-	__u32 queues;		/* contexts that can exist at once on the card */
+	__u32 queues;		/* hardware queues for contexts, which share them */
 	__u32 lmem_bytes;	/* of each core */
 	__u32 clock_khz;
 	__u64 ddr_bytes;	/* 0: no memory of its own, no card buffers */
@@ -111,6 +114,9 @@ struct drm_npu_dev_info {
 	__u32 rate_8;
 	__u32 bus;		/* DRM_NPU_BUS_; since 1.3 */
 	__u32 flags;		/* DRM_NPU_INFO_ */
+	/* largest line of the processors' caches, bytes, where they are not coherent; since 1.6 */
+	__u32 cache_line;
+	__u32 pad;		/* 0 */
 };
 
 /** struct drm_npu_memory_info - card memory and system memory in use, bytes */
@@ -154,8 +160,17 @@ struct drm_npu_status_info {
 	__u64 busy_ns[DRM_NPU_MAX_CORES];
 	__u64 card_ns;		/* register TIME_NS when this was asked */
 	__u32 files;		/* open files of the device, of all processes, this one included */
+	/* times since then that the device was lost and came back with empty memory; since 1.6 */
+	__u32 losses;
+	__u32 flags;		/* DRM_NPU_STATUS_; since 1.6 */
 	__u32 pad;		/* 0 */
 };
+
+/*
+ * The caller lacks CAP_PERFMON, and sees nothing of what others run but the time: core_busy,
+ * busy_cycles and jobs are 0, and busy_ns has steps of 0.1 s.
+ */
+#define DRM_NPU_STATUS_COARSE	0x1
 
 /**
  * struct drm_npu_time_info - the card's clock and the system's, looked at together
@@ -238,6 +253,13 @@ struct drm_npu_bo_info {
 /* DRM_IOCTL_NPU_BO_USERPTR: memory of its own, DRM_IOCTL_NPU_BO_SYNC copies */
 #define DRM_NPU_BO_BOUNCE	0x1000
 #define DRM_NPU_BO_READONLY	0x2000	/* jobs may only read it */
+/*
+ * The device was lost and came back with empty memory: the contents are zeros. A job that names the
+ * buffer fails with -ENODATA until the buffer is replaced: by DRM_IOCTL_NPU_BO_SYNC with
+ * DRM_NPU_SYNC_TO_DEVICE for all of it, or by a job that writes all of it and does not read it.
+ * Sealed buffers stay lost.
+ */
+#define DRM_NPU_BO_LOST		0x4000
 
 #define DRM_NPU_SYNC_TO_DEVICE		0x1	/* the CPU wrote: make it visible to the chip */
 #define DRM_NPU_SYNC_FROM_DEVICE	0x2	/* the chip wrote: make it visible to the CPU */
@@ -245,12 +267,12 @@ struct drm_npu_bo_info {
 /**
  * struct drm_npu_bo_sync - cache maintenance of a range; waits for nobody
  *
- * Of exactly that range, but where the processors' cache lines (64 bytes) reach beyond it: what is
- * beside the range in such a line must not be written by the one side while it is by the other.
- * Only that of a DRM_NPU_BO_IMPORTED buffer, which is its exporter's business, waits for jobs.
- * Of a DRM_NPU_BO_BOUNCE buffer it copies the range from (TO_DEVICE) or to (FROM_DEVICE, nothing
- * for a read-only one) the memory of the process: -EPERM in any other process, -EFAULT where that
- * memory is not accessible (part of the range may be copied then).
+ * Of exactly that range, but where the processors' cache lines (cache_line) reach beyond it: what
+ * is beside the range in such a line must not be written by the one side while it is by the other.
+ * Only that of a DRM_NPU_BO_IMPORTED buffer, which is its exporter's business, waits for jobs. Of a
+ * DRM_NPU_BO_BOUNCE buffer it copies the range from (TO_DEVICE) or to (FROM_DEVICE, nothing for a
+ * read-only one) the memory of the process: -EPERM in any other process, -EFAULT where that memory
+ * is not accessible (part of the range may be copied then).
  */
 struct drm_npu_bo_sync {
 	__u32 handle;
@@ -321,10 +343,11 @@ struct drm_npu_bo_wait {
 #define DRM_NPU_PRIORITY_REALTIME	3	/* needs CAP_SYS_NICE */
 
 /**
- * struct drm_npu_ctx_create - create a context: a queue of the card with an order of its own
+ * struct drm_npu_ctx_create - create a context: a queue of jobs with an order of its own
  *
- * Jobs of a context begin and end in the order of their submission. -ENOSPC: all queues of the card
- * are in use; -EACCES: priority.
+ * Jobs of a context begin and end in the order of their submission. A context has a queue of the
+ * device while it has jobs; where more contexts have jobs than there are queues they take turns.
+ * -EACCES: priority.
  */
 struct drm_npu_ctx_create {
 	__u32 priority;
@@ -352,7 +375,7 @@ struct drm_npu_ctx_destroy {
 #define DRM_NPU_CAUSE_NONE	0
 #define DRM_NPU_CAUSE_STALL	1	/* the watchdog saw no progress */
 #define DRM_NPU_CAUSE_LIMIT	2	/* longer than the module's job_limit_ms */
-#define DRM_NPU_CAUSE_CONTENTION 3	/* longer than contended_ms, another user waited */
+/* 3: not used since 1.6 */
 #define DRM_NPU_CAUSE_RESET	4	/* the device was reset from outside of the driver */
 #define DRM_NPU_CAUSE_RECOVERY	5	/* the driver has recovered it from another failure */
 #define DRM_NPU_CAUSE_BUS	6	/* the device's bus has failed */
@@ -426,7 +449,9 @@ struct drm_npu_sync {
  *
  * It starts when all in_syncs and, unless DRM_NPU_JOB_EXPLICIT, the implicit fences of its buffers
  * have signalled. If one of the in_syncs carries an error the job does not run and ends with
- * -ECANCELED. Its own fence carries the job's error.
+ * -ECANCELED. A point of a timeline carries the error of its own fence, until a later point of the
+ * same timeline has signalled: the syncobj does not keep earlier ones. The job's own fence carries
+ * the job's error.
  */
 struct drm_npu_job {
 	__u64 regions;			/* user pointer to struct drm_npu_region */
@@ -498,8 +523,8 @@ struct drm_npu_uring_submit {
  * struct drm_npu_wait - wait for a job of a context
  *
  * Returns 0 when the job is finished, whatever its result, -ETIME when it is not by @timeout_ns,
- * -EINVAL for a @seqno that was not submitted yet. Cycles and fault are remembered for the last 256
- * jobs of a context; for older ones known is 0.
+ * -EINVAL for a @seqno that was not submitted yet. Cycles and error are remembered for the last 256
+ * jobs of a context, the fault for the last 32 that failed; for older jobs known is 0.
  */
 struct drm_npu_wait {
 	__u32 ctx_id;

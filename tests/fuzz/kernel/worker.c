@@ -141,8 +141,7 @@ static void read_all(const char *path) {
 }
 
 static void look(struct thread *t) {
-  static const char *const files[] = {"buffers", "page_tables", "queues", "card",
-                                      "memory",  "clients",     "users",  "cache_watch"};
+  static const char *const files[] = {"buffers", "page_tables", "contexts", "card", "memory", "clients", "cache_watch"};
   char path[PATH_MAX + 32];
 
   snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", t->w->fds[t->file]);

@@ -20,6 +20,7 @@
 
 #include "tests/guest/driver/fixture.h"
 #include "tests/guest/driver/npu_machine.h"
+#include "tests/guest/driver/stores.h"
 
 #define LINE 64u
 
@@ -345,6 +346,26 @@ static void mappings_past_the_caches_need_no_sync(void **state) {
   munmap(out, BYTES);
   bo_destroy(fd, &from);
   bo_destroy(fd, &to);
+  expect_no_report();
+}
+
+/* A mapping past the caches, made by another process or not, discards nothing that is stored through them. */
+static void uncached_mappings_discard_no_stores(void **state) {
+  struct stores stores;
+  uint8_t *cached, *map;
+  struct bo bo;
+
+  (void)state;
+  bo_create(fd, KIB(64), DRM_NPU_BO_SYSTEM, &bo);
+  cached = map_cached(&bo);
+  stores_begin(&stores, cached);
+  for (int i = 0; i < 200; i++) {
+    assert_int_equal(raw_map_uncached(bo.mmap_offset, KIB(64), &map), 0);
+    munmap(map, KIB(64));
+  }
+  stores_end(&stores);
+  munmap(cached, KIB(64));
+  bo_destroy(fd, &bo);
   expect_no_report();
 }
 
@@ -819,6 +840,7 @@ int main(void) {
       TEST(process_memory_is_maintained_the_same_way),
       TEST(process_memory_shows_nothing_of_others),
       TEST(mappings_past_the_caches_need_no_sync),
+      TEST(uncached_mappings_discard_no_stores),
       TEST(only_system_buffers_are_mapped_past_the_caches),
       TEST(fence_page_can_be_polled),
       TEST(sealed_memory_is_for_the_device),

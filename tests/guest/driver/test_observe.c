@@ -16,6 +16,7 @@
 
 #include "tests/guest/driver/npu_raw.h"
 #include "tests/guest/driver/trace.h"
+#include "tests/guest/driver/users.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
@@ -181,6 +182,7 @@ static void the_range_of_an_empty_table_is_invalidated(void **state) {
   char *text;
 
   (void)state;
+  run_nop(other, ctx_create(other)); /* only what the card uses is invalidated */
   bo_create(other, KIB(12), DRM_NPU_BO_CARD, &first);
   bo_create(other, KIB(12), DRM_NPU_BO_CARD, &second);
   trace_begin(events, COUNT(events));
@@ -208,6 +210,7 @@ static void a_page_table_is_freed_after_the_invalidation(void **state) {
   char *text;
 
   (void)state;
+  run_nop(other, ctx_create(other));
   bo_create(other, KIB(12), DRM_NPU_BO_SYSTEM, &bo);
   trace_begin(events, COUNT(events));
   assert_int_equal(raw_gem_close(other, bo.handle), 0);
@@ -319,6 +322,38 @@ static void attributes_agree_with_queries(void **state) {
   assert_int_equal(number_of("npu/thermal_events"), now.thermal_events);
   assert_int_equal(number_of("npu/ecc_corrected"), now.ecc_corrected);
   assert_int_equal(number_of("npu/ecc_uncorrected"), now.ecc_uncorrected);
+}
+
+static int sees_only_time(int socket) {
+  struct drm_npu_status_info status = {0};
+  struct drm_npu_dev_query query = {
+      .type = DRM_NPU_QUERY_STATUS, .size = sizeof(status), .pointer = (uintptr_t)&status};
+  int own = npu_open();
+  char path[192];
+
+  (void)socket;
+  CHECK(!raw_ioctl(own, DRM_IOCTL_NPU_DEV_QUERY, &query));
+  CHECK(status.flags & DRM_NPU_STATUS_COARSE);
+  CHECK(!status.core_busy);
+  for (int i = 0; i < DRM_NPU_MAX_CORES; i++)
+    CHECK(!status.jobs[i] && !status.busy_cycles[i] && status.busy_ns[i] % 100000000 == 0);
+  device_path(own, "npu/jobs", path, sizeof(path));
+  CHECK(open(path, O_RDONLY) < 0 && errno == EACCES);
+  device_path(own, "npu/busy_cycles", path, sizeof(path));
+  CHECK(open(path, O_RDONLY) < 0 && errno == EACCES);
+  return 0;
+}
+
+/* Exact counters of the whole device would tell one user what another one runs. */
+static void counters_of_others_are_private(void **state) {
+  struct drm_npu_status_info status;
+
+  (void)state;
+  run_nop(fd, ctx);
+  npu_status(fd, &status);
+  assert_false(status.flags & DRM_NPU_STATUS_COARSE);
+  assert_true(status.jobs[0] > 0 || status.jobs[1] > 0);
+  as_user(ALICE, fd, sees_only_time);
 }
 
 /* A job that keeps the board busy for about `ms`. */
@@ -524,7 +559,7 @@ static void debugfs_shows_buffers_and_tables(void **state) {
 
   read_debugfs("page_tables", text, sizeof(text));
   assert_int_equal(count_lines(text, "\n") > 1, 1);
-  read_debugfs("queues", text, sizeof(text));
+  read_debugfs("contexts", text, sizeof(text));
   assert_true(count_lines(text, "\n") > 1);
   read_debugfs("card", text, sizeof(text));
   assert_non_null(strstr(text, "core 0:"));
@@ -747,6 +782,7 @@ int main(void) {
       cmocka_unit_test(a_seal_is_told_to_the_card),
       cmocka_unit_test(contexts_are_told),
       cmocka_unit_test(attributes_agree_with_queries),
+      cmocka_unit_test(counters_of_others_are_private),
       cmocka_unit_test(utilisation_rises_and_falls),
       cmocka_unit_test(clock_follows_the_load),
       cmocka_unit_test(sensors_have_values_labels_and_limits),

@@ -21,6 +21,7 @@
 
 #include "tests/guest/driver/fixture.h"
 #include "tests/guest/driver/npu_raw.h"
+#include "tests/guest/driver/stores.h"
 #include "tests/guest/driver/usage.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
@@ -371,6 +372,83 @@ static void imports_outlive_their_file_descriptors_many_times(void **state) {
   }
 }
 
+/* Imports, with what a program does around them, maintain no caches that others store through. */
+static void imports_discard_no_stores(void **state) {
+  struct stores stores;
+  struct bo bo;
+  uint8_t *map;
+  int dma_buf = make_udmabuf(KIB(64), &map);
+
+  (void)state;
+  stores_begin(&stores, map);
+  for (int i = 0; i < 200; i++) {
+    import_to(fd, dma_buf, &bo);
+    bo_destroy(fd, &bo);
+  }
+  stores_end(&stores);
+  munmap(map, KIB(64));
+  close(dma_buf);
+}
+
+static int raw_job_of(int file, uint32_t context, const struct bo *bo, uint32_t access) {
+  struct stream nops;
+  struct job job;
+  int ret;
+
+  stream_create(file, 1, &nops);
+  stream_nop(&nops, 0);
+  job_init(&job);
+  job_region(&job, bo, access);
+  job_gdma(&job, &nops);
+  ret = raw_submit(file, context, &job);
+  if (!ret) wait_ok(file, context, job.args.seqno);
+  stream_destroy(file, &nops);
+  return ret;
+}
+
+/* Without DRM_RDWR others may read: no job and no mapping of theirs writes, whatever they export in turn. */
+static void a_share_without_write_access_is_only_read(void **state) {
+  (void)state;
+  for (unsigned i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+    int other = npu_open(), dma_buf, again;
+    uint32_t context = ctx_create(other);
+    struct bo bo, seen;
+    void *map;
+
+    bo_create_mapped(fd, KIB(256), bo_place(fd, kinds[i]), &bo);
+    memset(bo.map, 0x44, bo.size);
+    bo_clean(fd, &bo);
+    assert_int_equal(raw_export(fd, bo.handle, DRM_CLOEXEC, &dma_buf), 0);
+    import_to(other, dma_buf, &seen);
+    assert_true(info_of(other, seen.handle).flags & DRM_NPU_BO_READONLY);
+    assert_int_equal(raw_job_of(other, context, &seen, DRM_NPU_REGION_WRITE), -EACCES);
+    assert_int_equal(raw_job_of(other, context, &seen, RW), -EACCES);
+    assert_int_equal(raw_job_of(other, context, &seen, DRM_NPU_REGION_READ), 0);
+    map = mmap(NULL, seen.size, PROT_READ | PROT_WRITE, MAP_SHARED, other, (off_t)seen.mmap_offset);
+    assert_ptr_equal(map, MAP_FAILED);
+    assert_int_equal(errno, EACCES);
+    map = mmap(NULL, seen.size, PROT_READ, MAP_SHARED, other, (off_t)seen.mmap_offset);
+    assert_ptr_not_equal(map, MAP_FAILED);
+    assert_int_equal(mprotect(map, seen.size, PROT_READ | PROT_WRITE), -1);
+    bo_invalidate(other, &seen);
+    assert_true(is_filled(map, seen.size, 0x44));
+    munmap(map, seen.size);
+    if (!raw_export(other, seen.handle, DRM_CLOEXEC | DRM_RDWR, &again)) {
+      assert_ptr_equal(mmap(NULL, seen.size, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0), MAP_FAILED);
+      close(again);
+    }
+    /* The same buffer, shared with write access as well. */
+    close(dma_buf);
+    dma_buf = export_of(fd, &bo);
+    import_to(other, dma_buf, &seen);
+    assert_int_equal(raw_job_of(other, context, &seen, RW), 0);
+    close(dma_buf);
+    close(other);
+    assert_true(is_filled(bo.map, bo.size, 0x44));
+    bo_destroy(fd, &bo);
+  }
+}
+
 static void wrong_shares_are_refused(void **state) {
   uint32_t handle;
   int dma_buf, pipe_fds[2];
@@ -395,6 +473,8 @@ int main(void) {
       cmocka_unit_test(foreign_memory_is_cleaned_first),
       cmocka_unit_test(foreign_memory_shows_nothing_of_others),
       cmocka_unit_test(imports_outlive_their_file_descriptors_many_times),
+      cmocka_unit_test(imports_discard_no_stores),
+      cmocka_unit_test(a_share_without_write_access_is_only_read),
       cmocka_unit_test(wrong_shares_are_refused),
   };
 

@@ -42,7 +42,7 @@ static uint32_t ctx_with(uint32_t priority, uint32_t core_mask) {
  * takes a copy of that page: what is in it then is the order in which the core had them, and no clock decides.
  */
 #define MOST 60      /* a context has room for 64 */
-#define RING_JOBS 31 /* of them the card has at a time, if the context has high priority */
+#define RING_JOBS 31 /* jobs of a ring */
 
 struct race {
   struct stream stream; /* a mark for each job, a command that does nothing, and the copy */
@@ -78,12 +78,8 @@ static struct job *race_job(struct race *race, int command) {
   return &race->job;
 }
 
-/* Of these jobs so many are on the card at first: a new context without privileges has to show that they are short. */
-static unsigned given(uint32_t priority, int jobs) {
-  const int most = priority >= DRM_NPU_PRIORITY_HIGH ? RING_JOBS : 1;
-
-  return (unsigned)(jobs < most ? jobs : most);
-}
+/* Jobs of a context that are on the card at first. */
+static unsigned given(int jobs) { return (unsigned)(jobs < RING_JOBS ? jobs : RING_JOBS); }
 
 /*
  * How many of its jobs the first context has behind it when the last one of the other begins. The core is kept busy
@@ -101,7 +97,7 @@ static unsigned progress_beside(uint32_t own, int jobs, uint32_t rival, int riva
   for (int i = 0; i < jobs; i++) last_a = submit(fd, a, race_job(&race, i));
   for (int i = 1; i < rival_jobs; i++) submit(fd, b, race_job(&race, NOTHING));
   last_b = submit(fd, b, race_job(&race, COPY));
-  usage_wait_on_card(1 + given(own, jobs) + given(rival, rival_jobs));
+  usage_wait_on_card(1 + given(jobs) + given(rival_jobs));
   held_go_on();
   wait_ok(fd, before, first);
   wait_ok(fd, b, last_b);

@@ -215,23 +215,56 @@ static void a_mapping_of_a_lost_card_shows_nothing_of_others(void **state) {
   close(fd);
 }
 
-/* Nobody unbinds anything: when the card answers again, it is used again, with empty memory. That of the system is as
- * it was. */
-static void a_lost_card_comes_back(void **state) {
+static bool is_marked_lost(int fd, const struct bo *bo) {
+  struct drm_npu_bo_info info = {.handle = bo->handle};
+
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_INFO, &info), 0);
+  return info.flags & DRM_NPU_BO_LOST;
+}
+
+/* A job without effect that names all of a buffer. */
+static int raw_use(int fd, uint32_t ctx, const struct bo *bo, uint32_t access) {
   struct drm_npu_wait wait;
   struct stream nops;
   struct job job;
-  struct bo bo;
+  int ret;
+
+  stream_create(fd, 1, &nops);
+  stream_nop(&nops, 0);
+  job_init(&job);
+  job_region(&job, bo, access);
+  job_gdma(&job, &nops);
+  ret = raw_submit(fd, ctx, &job);
+  if (!ret) {
+    wait_result(fd, ctx, job.args.seqno, &wait);
+    ret = wait.error;
+  }
+  stream_destroy(fd, &nops);
+  return ret;
+}
+
+/* Nobody unbinds anything: when the card answers again, it is used again, with empty memory. That of the system is as
+ * it was. */
+static void a_lost_card_comes_back(void **state) {
+  struct bo bo, synced, sealed;
+  struct drm_npu_wait wait;
+  struct stream nops;
+  struct job job;
   uint32_t ctx;
   uint8_t left;
+  bool lost;
   int fd;
 
   (void)state;
   fd = npu_open();
-  left = has_card_memory(fd) ? 0 : 0x55;
+  lost = has_card_memory(fd);
+  left = lost ? 0 : 0x55;
   ctx = ctx_create(fd);
   stream_create(fd, 1, &nops);
   bo_create_mapped(fd, MIB(1), DRM_NPU_BO_CARD, &bo);
+  bo_create_mapped(fd, MIB(1), DRM_NPU_BO_CARD, &synced);
+  bo_create(fd, KIB(64), DRM_NPU_BO_CARD, &sealed);
+  assert_int_equal(raw_bo_seal(fd, sealed.handle), 0);
   memset(bo.map, 0x55, bo.size);
   fault_set("dead", 1);
   wait_lost(fd, true);
@@ -250,9 +283,23 @@ static void a_lost_card_comes_back(void **state) {
   ctx_destroy(fd, ctx);
   ctx = ctx_create(fd);
   run_nop(fd, ctx);
+
+  /* Lost contents are not computed with, until they are replaced. */
+  assert_int_equal(is_marked_lost(fd, &bo), lost);
+  assert_int_equal(raw_use(fd, ctx, &bo, DRM_NPU_REGION_READ), lost ? -ENODATA : 0);
+  assert_int_equal(raw_use(fd, ctx, &sealed, DRM_NPU_REGION_READ), lost ? -ENODATA : 0);
+  assert_int_equal(raw_fill(fd, ctx, &bo, 0x22), lost ? -ENODATA : 0);
+  assert_int_equal(raw_use(fd, ctx, &bo, DRM_NPU_REGION_WRITE), 0);
   assert_int_equal(raw_fill(fd, ctx, &bo, 0x33), 0);
   assert_true(is_filled(bo.map, bo.size, 0x33));
+  memset(synced.map, 0x66, synced.size);
+  assert_int_equal(raw_use(fd, ctx, &synced, DRM_NPU_REGION_READ), lost ? -ENODATA : 0);
+  bo_sync(fd, &synced, DRM_NPU_SYNC_TO_DEVICE);
+  assert_false(is_marked_lost(fd, &synced));
+  assert_int_equal(raw_use(fd, ctx, &synced, DRM_NPU_REGION_READ), 0);
+  assert_int_equal(is_marked_lost(fd, &sealed), lost);
   bo_unmap(&bo);
+  bo_unmap(&synced);
   bo_unmap(&nops.bo);
   close(fd);
 }

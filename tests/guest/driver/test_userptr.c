@@ -20,6 +20,7 @@
 
 #include "tests/guest/driver/fixture.h"
 #include "tests/guest/driver/npu_raw.h"
+#include "tests/guest/driver/stores.h"
 #include "tests/guest/driver/usage.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
@@ -719,6 +720,24 @@ static int nothing_is_pinned(void **state) {
   return 0;
 }
 
+/* A buffer that is made and closed maintains no caches that the process stores through. */
+static void a_buffer_discards_no_stores(void **state) {
+  struct stores stores;
+  struct bo bo;
+  uint8_t *p = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+  (void)state;
+  assert_ptr_not_equal(p, MAP_FAILED);
+  memset(p, 0, 16 * PAGE);
+  stores_begin(&stores, p);
+  for (int i = 0; i < 500; i++) {
+    assert_int_equal(raw_userptr(fd, p, 16 * PAGE, 0, &bo), 0);
+    bo_destroy(fd, &bo);
+  }
+  stores_end(&stores);
+  munmap(p, 16 * PAGE);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(jobs_read_and_write_memory_of_the_process, nothing_is_pinned),
@@ -735,6 +754,7 @@ int main(void) {
       cmocka_unit_test_setup(file_mappings_are_bounced, nothing_is_pinned),
       cmocka_unit_test_setup(huge_pages_are_used, nothing_is_pinned),
       cmocka_unit_test_setup(a_closed_buffer_is_pinned_until_its_job_ends, nothing_is_pinned),
+      cmocka_unit_test_setup(a_buffer_discards_no_stores, nothing_is_pinned),
       cmocka_unit_test_setup(killed_processes_leave_no_pins, nothing_is_pinned),
   };
 

@@ -19,9 +19,9 @@
 
 #define RING 32 /* entries of a queue */
 
-/* What the driver has of a queue in use, and of its jobs. */
+/* A context, and its jobs. */
 struct queue {
-  unsigned index;
+  int index;        /* its queue, or -1 */
   unsigned on_card; /* jobs that the card has and has not finished */
   unsigned head;    /* of the completions that the driver has seen */
 };
@@ -32,7 +32,7 @@ static int queues_used(struct queue queues[NPU_MAX_QUEUES]) {
   glob_t found;
   int count = 0;
 
-  assert_int_equal(glob("/sys/kernel/debug/accel/*/queues", 0, NULL, &found), 0);
+  assert_int_equal(glob("/sys/kernel/debug/accel/*/contexts", 0, NULL, &found), 0);
   for (size_t i = 0; i < found.gl_pathc; i++) {
     FILE *file = fopen(found.gl_pathv[i], "r");
     unsigned tail;
@@ -41,8 +41,8 @@ static int queues_used(struct queue queues[NPU_MAX_QUEUES]) {
     while (count < (int)NPU_MAX_QUEUES && fgets(line, sizeof(line), file)) {
       struct queue *queue = &queues[count];
 
-      if (sscanf(line, "%u %*u %*u %*x %*u %*u %*u %*u %u %u", &queue->index, &tail, &queue->head) != 3) continue;
-      queue->on_card = (tail - queue->head) % RING;
+      if (sscanf(line, "%*u %*u %*x %d %*d %*u %*u %*u %*u %u %u", &queue->index, &tail, &queue->head) != 3) continue;
+      queue->on_card = queue->index < 0 ? 0 : (tail - queue->head) % RING;
       count++;
     }
     fclose(file);
@@ -63,7 +63,8 @@ void usage_settle(int contexts) {
 
 /* Has the card fetched the next job of each queue that has one? Then its arbiter knows of all of them. */
 static bool all_fetched(const struct queue *queues, int count) {
-  unsigned index, head;
+  unsigned head;
+  int index;
   char line[256];
   glob_t found;
   FILE *file;
@@ -73,7 +74,7 @@ static bool all_fetched(const struct queue *queues, int count) {
   file = fopen(found.gl_pathv[0], "r");
   assert_non_null(file);
   while (fgets(line, sizeof(line), file)) {
-    if (sscanf(line, "queue %u: status %*x, head %u", &index, &head) != 2) continue;
+    if (sscanf(line, "queue %d: status %*x, head %u", &index, &head) != 2) continue;
     for (int i = 0; i < count; i++)
       if (queues[i].index == index && queues[i].on_card && queues[i].head == head) all = false;
   }
@@ -98,7 +99,7 @@ void usage_wait_on_card(unsigned jobs) {
 }
 
 /*
- * Adds the lines of a file that begin with a digit, up to the fourth word, or all of them but the size of the largest
+ * Adds the lines of a file that begin with a digit, up to the third word, or all of them but the size of the largest
  * free block: that depends on where the driver's own tables are.
  */
 static void add_file(char text[USAGE_BYTES], const char *path, bool queues) {
@@ -111,7 +112,7 @@ static void add_file(char text[USAGE_BYTES], const char *path, bool queues) {
 
     if (queues ? !isdigit((unsigned char)line[0]) : strstr(line, "largest") != NULL) continue;
     for (char *c = line; queues && *c; c++)
-      if (*c == ' ' && ++words == 4) strcpy(c, "\n");
+      if (*c == ' ' && ++words == 3) strcpy(c, "\n");
     assert_true(n + strlen(line) < USAGE_BYTES);
     strcpy(text + n, line);
   }
@@ -126,11 +127,11 @@ void usage_take(char text[USAGE_BYTES]) {
   assert_int_equal(glob("/sys/kernel/debug/accel/*/memory", 0, NULL, &found), 0);
   for (size_t i = 0; i < found.gl_pathc; i++) add_file(text, found.gl_pathv[i], false);
   globfree(&found);
-  /* Of a queue: number, address space, priority and cores. */
-  assert_int_equal(glob("/sys/kernel/debug/accel/*/queues", 0, NULL, &found), 0);
+  /* A context has number, priority and cores. */
+  assert_int_equal(glob("/sys/kernel/debug/accel/*/contexts", 0, NULL, &found), 0);
   for (size_t i = 0; i < found.gl_pathc; i++) add_file(text, found.gl_pathv[i], true);
   globfree(&found);
-  assert_non_null(strstr(text, "asids used"));
+  assert_non_null(strstr(text, "tables used"));
 }
 
 void usage_begin(char text[USAGE_BYTES]) {

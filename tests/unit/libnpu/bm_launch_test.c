@@ -277,7 +277,9 @@ static void more_threads_than_contexts(void **state) {
   OK(bm_handle_sync(handle));
 }
 
+/* The driver's contexts share queues; where each takes one, as those of the simulated card, threads share a context. */
 static void a_card_without_a_free_queue_shares_contexts(void **state) {
+  const bool sim = !strcmp(npu_device_transport(device), "sim");
   struct thread_job job = {.program = &good, .sync = true};
   struct drm_npu_dev_info info;
   npu_context *mine = NULL, **all;
@@ -287,10 +289,10 @@ static void a_card_without_a_free_queue_shares_contexts(void **state) {
   MUST(npu_device_info(device, &info));
   MUST(npu_bm_thread_context(handle, &mine));
   all = calloc(info.queues + 1, sizeof(*all));
-  while (!npu_context_create(device, DRM_NPU_PRIORITY_NORMAL, 0, &all[count])) count++;
+  while (count <= info.queues && !npu_context_create(device, DRM_NPU_PRIORITY_NORMAL, 0, &all[count])) count++;
   in_a_thread(&job);
   assert_int_equal(job.status, BM_SUCCESS);
-  assert_ptr_equal(job.context, mine);
+  assert_int_equal(job.context == mine, sim);
   while (count) npu_context_destroy(all[--count]);
   free(all);
 }

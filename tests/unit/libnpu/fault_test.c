@@ -274,7 +274,7 @@ static void every_cause_is_named(void **state) {
   } causes[] = {
       {DRM_NPU_CAUSE_STALL, "which saw no progress; npu-dump"},
       {DRM_NPU_CAUSE_LIMIT, "job_limit_ms); npu-dump"},
-      {DRM_NPU_CAUSE_CONTENTION, "while another user waited"},
+
       {DRM_NPU_CAUSE_RESET, "by a reset of the device that was asked for (npu-smi --reset"},
       {DRM_NPU_CAUSE_RECOVERY, "by the driver, while it recovered the device from another failure"},
       {DRM_NPU_CAUSE_BUS, "by a failure of the device's bus"},
