@@ -55,7 +55,7 @@ static void npu_gem_free(struct drm_gem_object *obj)
 				      MAX_SCHEDULE_TIMEOUT);
 	/* Nor do pages stay pinned until TTM's work comes: the card has no access any more. */
 	npu_userptr_destroy(gem_to_npu_bo(obj)->userptr);
-	npu_ttm_bo_put(&gem_to_npu_bo(obj)->tbo);
+	ttm_bo_fini(&gem_to_npu_bo(obj)->tbo);
 }
 
 static int npu_gem_open(struct drm_gem_object *obj, struct drm_file *file)

@@ -93,7 +93,7 @@ static struct npu_system_manager *to_system_manager(struct ttm_resource_manager 
 static int npu_card_index(struct npu_card_manager *card, struct npu_card_resource *res)
 {
 	struct npu_card_extent *last = NULL;
-	struct npu_buddy_block *block;
+	struct gpu_buddy_block *block;
 	u64 offset = 0, addr, bytes;
 	size_t count = list_count_nodes(&res->blocks);
 
@@ -102,8 +102,8 @@ static int npu_card_index(struct npu_card_manager *card, struct npu_card_resourc
 		return -ENOMEM;
 
 	list_for_each_entry(block, &res->blocks, link) {
-		addr = npu_buddy_block_offset(block);
-		bytes = npu_buddy_block_size(&card->buddy, block);
+		addr = gpu_buddy_block_offset(block);
+		bytes = gpu_buddy_block_size(&card->buddy, block);
 		if (last && last->addr + last->bytes == addr) {
 			last->bytes += bytes;
 		} else {
@@ -141,12 +141,12 @@ static int npu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_ob
 	aside = npu_residency_set_aside(ttm_to_npu(tbo->bdev));
 	mutex_lock(&card->lock);
 	if (tbo->base.size <= card->buddy.size && tbo->base.size + aside <= card->buddy.avail)
-		ret = npu_buddy_alloc_blocks(&card->buddy, 0, card->buddy.size, tbo->base.size,
+		ret = gpu_buddy_alloc_blocks(&card->buddy, 0, card->buddy.size, tbo->base.size,
 					     PAGE_SIZE, &res->blocks, 0);
 	if (!ret) {
 		ret = npu_card_index(card, res);
 		if (ret)
-			npu_buddy_free_list(&card->buddy, &res->blocks);
+			gpu_buddy_free_list(&card->buddy, &res->blocks, 0);
 	}
 	mutex_unlock(&card->lock);
 	if (ret) {
@@ -168,7 +168,7 @@ static void npu_card_free(struct ttm_resource_manager *man, struct ttm_resource 
 	struct npu_card_resource *res = to_card_resource(base);
 
 	mutex_lock(&card->lock);
-	npu_buddy_free_list(&card->buddy, &res->blocks);
+	gpu_buddy_free_list(&card->buddy, &res->blocks, 0);
 	mutex_unlock(&card->lock);
 
 	ttm_resource_fini(man, &res->base);
@@ -233,11 +233,11 @@ void npu_mem_card_space(struct npu_device *npu, struct npu_card_space *space)
 		LIST_HEAD(blocks);
 
 		if (size > space->free ||
-		    npu_buddy_alloc_blocks(&card->buddy, 0, card->buddy.size, size, size, &blocks,
+		    gpu_buddy_alloc_blocks(&card->buddy, 0, card->buddy.size, size, size, &blocks,
 					   0))
 			continue;
 		space->largest = size;
-		npu_buddy_free_list(&card->buddy, &blocks);
+		gpu_buddy_free_list(&card->buddy, &blocks, 0);
 	}
 	mutex_unlock(&card->lock);
 }
@@ -682,13 +682,13 @@ static int npu_mem_init_buddy(struct npu_device *npu)
 {
 	u64 bytes = round_down(npu->info.ddr_bytes, PAGE_SIZE);
 
-	return bytes ? npu_buddy_init(&npu->mem.card.buddy, bytes, PAGE_SIZE) : 0;
+	return bytes ? gpu_buddy_init(&npu->mem.card.buddy, bytes, PAGE_SIZE) : 0;
 }
 
 static void npu_mem_fini_buddy(struct npu_mem *mem)
 {
 	if (npu_mem_has_card(mem))
-		npu_buddy_fini(&mem->card.buddy);
+		gpu_buddy_fini(&mem->card.buddy);
 }
 
 static void npu_mem_fini(struct drm_device *drm, void *arg)
@@ -733,8 +733,8 @@ int npu_mem_init(struct npu_device *npu)
 	if (ret)
 		return ret;
 
-	ret = npu_ttm_device_init(&mem->ttm, &npu_ttm_funcs, npu->drm.dev,
-				  npu->drm.anon_inode->i_mapping, npu->drm.vma_offset_manager);
+	ret = ttm_device_init(&mem->ttm, &npu_ttm_funcs, npu->drm.dev,
+			      npu->drm.anon_inode->i_mapping, npu->drm.vma_offset_manager, 0);
 	if (ret) {
 		npu_mem_fini_buddy(mem);
 		return ret;

@@ -28,7 +28,7 @@ struct npu_card_manager {
 	struct ttm_resource_manager base;
 
 	/** @buddy: which parts are free, under @lock */
-	struct npu_buddy buddy;
+	struct gpu_buddy buddy;
 
 	/** @lock: protects @buddy */
 	struct mutex lock;

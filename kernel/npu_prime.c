@@ -25,7 +25,11 @@
 #include "npu_prime.h"
 #include "npu_residency.h"
 
-NPU_IMPORT_DMA_BUF();
+#ifdef NPU_HAVE_UNQUOTED_NS
+MODULE_IMPORT_NS(DMA_BUF);
+#else
+MODULE_IMPORT_NS("DMA_BUF");
+#endif
 
 static struct npu_device *bo_to_npu(struct npu_bo *bo)
 {
@@ -418,8 +422,9 @@ int npu_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd
 
 /*
  * Writes caches back, for exporters that map their memory without that (udmabuf): the importer
- * would see what memory held before the zeros of new pages. No store gets lost. Returns false where
- * that is impossible: memory without pages, or whose pages CONFIG_DMABUF_DEBUG hides.
+ * would see what memory held before the zeros of new pages (upstream/udmabuf, patch 3). No store
+ * gets lost. Returns false where that is impossible: memory without pages, or whose pages
+ * CONFIG_DMABUF_DEBUG hides.
  */
 static bool npu_prime_clean(struct npu_device *npu, struct sg_table *sg)
 {
@@ -476,7 +481,6 @@ struct drm_gem_object *npu_prime_import_sg_table(struct drm_device *drm,
 
 	if (!PAGE_ALIGNED(dma_buf->size) || dma_buf->size > NPU_BO_MAX_SIZE)
 		return ERR_PTR(-EINVAL);
-
 
 	npu_prime_clean(to_npu_device(drm), sg);
 	dma_resv_lock(dma_buf->resv, NULL);
@@ -603,7 +607,7 @@ static int npu_prime_end_of(struct npu_bo *bo)
  * @direction: DRM_NPU_SYNC_ flags
  *
  * The direction of DMA is always both: an exporter may map its memory for the first direction that
- * it sees, and use that mapping for all others.
+ * it sees, and use that mapping for all others (upstream/udmabuf, patch 1).
  */
 int npu_prime_sync(struct npu_bo *bo, u32 direction)
 {

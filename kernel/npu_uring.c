@@ -121,7 +121,7 @@ static void npu_uring_done(struct io_uring_cmd *cmd, int ret, unsigned int issue
 {
 	unsigned long fences = npu_uring_req(cmd)->fences;
 
-	npu_io_uring_cmd_done(cmd, ret, issue_flags);
+	io_uring_cmd_done(cmd, ret, issue_flags);
 	npu_uring_put(fences);
 }
 
@@ -130,7 +130,14 @@ static void npu_uring_finish(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	npu_uring_done(cmd, npu_uring_result(npu_uring_req(cmd)->fences), issue_flags);
 }
 
-NPU_IO_URING_TASK_WORK(npu_uring_task_work, npu_uring_finish)
+#ifdef NPU_HAVE_URING_TW_REQ
+static void npu_uring_task_work(struct io_tw_req tw_req, io_tw_token_t tw)
+{
+	npu_uring_finish(io_uring_cmd_from_tw(tw_req), IO_URING_CMD_TASK_WORK_ISSUE_FLAGS);
+}
+#else
+#define npu_uring_task_work npu_uring_finish
+#endif
 
 /* In the interrupt handler that finished the job. */
 static void npu_uring_signaled(struct dma_fence *fence, struct dma_fence_cb *cb)
@@ -187,7 +194,7 @@ static int npu_uring_call(struct drm_device *drm, void *data, struct drm_file *f
 static int npu_uring_read(struct io_uring_cmd *cmd, struct drm_npu_submit *args)
 {
 	const struct drm_npu_uring_submit *entry =
-		npu_io_uring_sqe_cmd(cmd->sqe, struct drm_npu_uring_submit);
+		io_uring_sqe_cmd(cmd->sqe, struct drm_npu_uring_submit);
 
 	if (READ_ONCE(entry->flags) || READ_ONCE(entry->pad))
 		return -EINVAL;
