@@ -61,14 +61,14 @@ newest_own() {
 # is configured, and patched afterwards.
 newest_patches() {
     local tree=$1 files file patch
-    files=$(sed -n 's|^+++ b/||p' kernel/upstream/*.patch | sort -u)
+    files=$(sed -n 's|^+++ b/||p' kernel/upstream/*/*.patch | sort -u)
     [ -n "$files" ] || echo "error: no patches"
     for file in $files; do newest_own "$tree" "$file" || echo "error: $file is missing"; done
-    for patch in kernel/upstream/*.patch; do
+    for patch in kernel/upstream/*/*.patch; do
         patch -s -p1 --fuzz=0 -d "$tree" <"$patch" || echo "error: $patch does not apply"
     done
     # shellcheck disable=SC2046 # a list of files
-    newest_make "$tree" $(sed -n 's|\.c$|.o|p' <<<"$files") 2>&1 || echo "error: the patched files do not compile"
+    newest_make "$tree" W=1 $(sed -n 's|\.c$|.o|p' <<<"$files") 2>&1 || echo "error: the patched files do not compile"
     for file in $(sed -n 's|\.c$|.o|p' <<<"$files"); do
         [ -e "$tree-build/$file" ] || echo "error: $file was not compiled"
     done
