@@ -39,7 +39,7 @@ main() {
     [ "$kind" != stock ] || name=npu.ko lean=(CONFIG_DEBUG_INFO= CONFIG_DEBUG_INFO_BTF_MODULES=)
     [ ${#cross[@]} -eq 0 ] || name=arm64/$name
     shift
-    [ -e "$NPU_TOP/kernel/Makefile" ] || die "there is no driver in kernel/ (its Makefile is missing)"
+    [ -e "$NPU_TOP/kernel/Kbuild" ] || die "there is no driver in kernel/ (its Kbuild is missing)"
     env=$("$NPU_TOP/scripts/kernel-${kind%%-*}.sh" "${choice[@]}")
     # shellcheck source=/dev/null
     . "$env"
@@ -57,7 +57,7 @@ main() {
         die "the driver does not build for Linux $KVERSION" "whole output: $folder/build.log"
     }
     grep -E 'warning:|error:' "$folder/build.log" >&2 || true
-    [ -e "$folder/kernel/npu.ko" ] || die "kernel/Makefile made no npu.ko"
+    [ -e "$folder/kernel/npu.ko" ] || die "kernel/Kbuild made no npu.ko"
     cmp -s "$folder/kernel/npu.ko" "$NPU_BUILD/kernel/$name" || cp "$folder/kernel/npu.ko" "$NPU_BUILD/kernel/$name"
 }
 
