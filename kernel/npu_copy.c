@@ -153,7 +153,7 @@ static struct npu_copy_op *npu_copy_op_create(struct npu_device *npu, bool clear
 	struct npu_copy_op *op;
 	int slot;
 
-	op = kzalloc(sizeof(*op), GFP_KERNEL);
+	op = kzalloc_obj(*op);
 	if (!op)
 		return NULL;
 

@@ -167,7 +167,7 @@ static struct npu_ctx *npu_ctx_new(struct npu_device *npu, struct npu_vm *vm, bo
 	struct npu_ctx *ctx;
 	int ret;
 
-	ctx = kzalloc(sizeof(*ctx), NPU_GFP_USER);
+	ctx = kzalloc_obj(*ctx, NPU_GFP_USER);
 	if (!ctx)
 		return ERR_PTR(-ENOMEM);
 

@@ -58,7 +58,7 @@ struct dma_fence *npu_fence_create(struct npu_ctx *ctx)
 {
 	struct npu_hw_fence *fence;
 
-	fence = kzalloc(sizeof(*fence), NPU_GFP_USER);
+	fence = kzalloc_obj(*fence, NPU_GFP_USER);
 	if (!fence)
 		return NULL;
 

@@ -22,7 +22,7 @@ int npu_file_open(struct drm_device *drm, struct drm_file *file)
 	if (READ_ONCE(to_npu_device(drm)->wedged))
 		return -ENODEV;
 
-	nfile = kzalloc(sizeof(*nfile), NPU_GFP_USER);
+	nfile = kzalloc_obj(*nfile, NPU_GFP_USER);
 	if (!nfile)
 		return -ENOMEM;
 

@@ -295,7 +295,7 @@ static struct npu_bo *npu_bo_alloc(struct npu_device *npu, u64 size, u32 flags)
 	/* GEM and TTM take fault handling and GEM references for one: the same pointer is both. */
 	BUILD_BUG_ON(offsetof(struct ttm_buffer_object, base));
 
-	bo = kzalloc(sizeof(*bo), NPU_GFP_USER);
+	bo = kzalloc_obj(*bo, NPU_GFP_USER);
 	if (!bo)
 		return NULL;
 

@@ -2,6 +2,7 @@
 /*
  * Temperature, power, voltage and fan for sensors(1).
  */
+#include <linux/device.h>
 #include <linux/hwmon.h>
 #include <linux/units.h>
 

@@ -228,7 +228,7 @@ int npu_job_add_buffer_fences(struct npu_ctx_job *job, struct dma_resv *resv,
 		    npu_job_merge_implicit(job, fence))
 			continue;
 
-		dep = kzalloc(sizeof(*dep), NPU_GFP_USER);
+		dep = kzalloc_obj(*dep, NPU_GFP_USER);
 		if (!dep)
 			return -ENOMEM;
 		dep->fence = dma_fence_get(fence);

@@ -126,7 +126,7 @@ static int npu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_ob
 	u64 aside;
 	int ret;
 
-	res = kzalloc(sizeof(*res), NPU_GFP_USER);
+	res = kzalloc_obj(*res, NPU_GFP_USER);
 	if (!res)
 		return -ENOMEM;
 
@@ -285,7 +285,7 @@ static int npu_system_alloc(struct ttm_resource_manager *man, struct ttm_buffer_
 	struct npu_system_resource *res;
 	u64 used;
 
-	res = kzalloc(sizeof(*res), NPU_GFP_USER);
+	res = kzalloc_obj(*res, NPU_GFP_USER);
 	if (!res)
 		return -ENOMEM;
 

@@ -292,7 +292,7 @@ err:
  */
 struct ttm_tt *npu_pages_create(struct ttm_buffer_object *tbo, u32 page_flags)
 {
-	struct npu_tt *tt = kzalloc(sizeof(*tt), NPU_GFP_USER);
+	struct npu_tt *tt = kzalloc_obj(*tt, NPU_GFP_USER);
 
 	if (!tt)
 		return NULL;

@@ -15,6 +15,7 @@
  * io_uring holds the file until the completion, and so the module.
  */
 #include <linux/dma-fence.h>
+#include <linux/io_uring/cmd.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -155,7 +156,7 @@ static int npu_uring_call_batch(struct drm_file *file, struct npu_uring_call *ca
 	struct npu_uring_batch *batch;
 	int ret;
 
-	batch = kzalloc(struct_size(batch, fences, call->args.job_count), GFP_KERNEL);
+	batch = kzalloc_flex(*batch, fences, call->args.job_count);
 	if (!batch)
 		return -ENOMEM;
 	batch->count = call->args.job_count;

@@ -353,7 +353,7 @@ int npu_userptr_sync(struct npu_bo *bo, u64 offset, u64 bytes, u32 direction)
 static struct npu_userptr *npu_userptr_create(struct npu_device *npu,
 					      const struct drm_npu_bo_userptr *args)
 {
-	struct npu_userptr *userptr = kzalloc(sizeof(*userptr), GFP_KERNEL);
+	struct npu_userptr *userptr = kzalloc_obj(*userptr);
 
 	if (!userptr)
 		return NULL;

@@ -25,7 +25,7 @@ struct npu_vm *npu_vm_create(struct npu_device *npu)
 	struct npu_vm *vm;
 	int ret;
 
-	vm = kzalloc(sizeof(*vm), NPU_GFP_USER);
+	vm = kzalloc_obj(*vm, NPU_GFP_USER);
 	if (!vm)
 		return ERR_PTR(-ENOMEM);
 
@@ -253,7 +253,7 @@ int npu_vm_bind(struct npu_vm *vm, struct npu_bo *bo)
 	if (vma)
 		goto out;
 
-	vma = kzalloc(sizeof(*vma), NPU_GFP_USER);
+	vma = kzalloc_obj(*vma, NPU_GFP_USER);
 	if (!vma) {
 		ret = -ENOMEM;
 		goto out;
