@@ -62,6 +62,9 @@ kernel-debug-arm64: ## the same for arm64 boards; PAGES=16K, 64K: with pages of 
 kernel-newest: ## source of the newest Linux that Debian has, in the cache, to compile the driver against
 	@scripts/kernel-newest.sh $(QUIET)
 
+upstream-series: ## fixes of the kernel's core and the driver as mails: build/upstream [FROM='NAME <MAIL>': the sender]
+	@scripts/upstream_series.py $(if $(FROM),--from "$(FROM)")
+
 onnxruntime: ## headers and library of ONNX Runtime, in the cache: the next `make build` compiles its plug-in
 	@scripts/onnxruntime.sh $(QUIET)
 	@[ ! -e "$(BUILD)/build.ninja" ] || [ -e "$(BUILD)/ort/CMakeFiles/qnpu_ep.dir" ] || cmake "$(BUILD)" $(QUIET)

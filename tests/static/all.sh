@@ -43,6 +43,8 @@ run steps tests/static/steps.py
 run step-table scripts/check.py table
 run checkers tests/static/test_checkers.sh
 run setup tests/static/test_setup.py
+run upstream tests/static/test_upstream.py
+run syzkaller tests/static/syzkaller.py
 [ ${#names[@]} -eq 0 ] || printf '%s\n' "${names[@]}"
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

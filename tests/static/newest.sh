@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # The driver as drivers/accel/npu of the newest kernel source: configured by its Kconfig, built by its Makefile, without
-# a complaint of compiler (W=1), sparse or coccicheck, and with nothing that the kernel does not export; the patches of
-# kernel/upstream applied and compiled; checkpatch. Sourced by driver.sh.
+# a complaint of compiler (W=1), sparse or coccicheck, and with nothing that the kernel does not export; checkpatch.
+# Sourced by driver.sh. upstream.py has the same driver as the patches that go upstream.
 
 # in_tree FOLDER: a source tree of links, in which the driver stands.
 in_tree() {
@@ -42,36 +42,6 @@ newest_missing() {
         grep -vE '^__(x86_|fentry|SCT|tracepoint|start|stop|this_module|asan|kasan|ubsan|sanitizer)' |
         grep -vE '^_GLOBAL|^_dev_(err|warn|info)$|^param_ops_' |
         sort -u | comm -23 - "$KEXPORTS" | sed 's/$/: error: not exported/'
-}
-
-# newest_own TREE FILE: the file becomes a copy, and the folders that lead to it become folders of links.
-newest_own() {
-    local tree=$1 file=$2 at='' part
-    while read -r part; do
-        at=$at${at:+/}$part
-        [ -L "$tree/$at" ] || continue
-        rm "$tree/$at"
-        mkdir "$tree/$at"
-        find "$KSOURCE/$at" -mindepth 1 -maxdepth 1 -exec ln -s -t "$tree/$at" {} +
-    done < <(dirname "$file" | tr / '\n')
-    cp --remove-destination "$KSOURCE/$file" "$tree/$file"
-}
-
-# newest_patches TREE: complaints about patches that do not apply, one after the other, or that do not compile. The tree
-# is configured, and patched afterwards.
-newest_patches() {
-    local tree=$1 files file patch
-    files=$(sed -n 's|^+++ b/||p' kernel/upstream/*/*.patch | sort -u)
-    [ -n "$files" ] || echo "error: no patches"
-    for file in $files; do newest_own "$tree" "$file" || echo "error: $file is missing"; done
-    for patch in kernel/upstream/*/*.patch; do
-        patch -s -p1 --fuzz=0 -d "$tree" <"$patch" || echo "error: $patch does not apply"
-    done
-    # shellcheck disable=SC2046 # a list of files
-    newest_make "$tree" W=1 $(sed -n 's|\.c$|.o|p' <<<"$files") 2>&1 || echo "error: the patched files do not compile"
-    for file in $(sed -n 's|\.c$|.o|p' <<<"$files"); do
-        [ -e "$tree-build/$file" ] || echo "error: $file was not compiled"
-    done
 }
 
 # One semantic patch of the kernel over all files of the driver: prints complaints.
