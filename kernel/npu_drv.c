@@ -85,8 +85,7 @@ static int npu_mmap(struct file *filp, struct vm_area_struct *vma)
 /*
  * DRM's own calls that make sense here. Some of the others take it for granted that a file has a
  * display master, which those of accel nodes have not, and crash: DRM_IOCTL_GET_MAGIC and
- * DRM_IOCTL_GET_UNIQUE do so. upstream/drm/0001-fail-calls-that-need-a-master-on-accel-nodes.patch
- * fixes that.
+ * DRM_IOCTL_GET_UNIQUE do so (upstream/drm, patch 1).
  */
 static bool npu_ioctl_is_allowed(unsigned int cmd)
 {

@@ -127,8 +127,8 @@ static int npu_pages_mapped(struct npu_mem *mem, struct npu_tt *tt)
  * @npu: device, unplugged, its card stopped
  *
  * The pages stay until their buffers go: others may have imported them. TTM's function for this
- * would free them, and does not end while another thread frees a buffer, which
- * upstream/drm-ttm/0001-do-not-look-at-a-dying-buffer-for-ever.patch fixes.
+ * would free them, and does not end while another thread frees a buffer
+ * (upstream/drm-ttm, patch 1).
  */
 void npu_pages_release_dma(struct npu_device *npu)
 {

@@ -76,6 +76,7 @@ class Description:
         self.out_of_tree = driver["out_of_tree"]
         self.headers = driver["headers"]
         self.compat = driver["compat"]
+        self.replace = driver["replace"]
         self.checkpatch = driver["checkpatch"]
         self.maintainers = driver["maintainers"]
         self.driver = [self._driver(row) for row in driver["series"]]

@@ -82,8 +82,13 @@ class Driver:
         return patch.files.get(name) or f"{self.description.folder}/{os.path.basename(name)}"
 
     def _transformed(self, name):
-        """The final text of a source: without other kernels, and headers of the chip in the kernel's form."""
+        """The final text of a source, as the newest kernel has it."""
         source = self._read(name)
+        for pattern, words in self.description.replace.items():
+            source = re.sub(pattern, words, source)
+        left = re.search(r"(?<![\w/])(docs|upstream|uapi/hw|scripts|libnpu|qemu-device)/[\w/.-]+", source)
+        if left and not name.startswith("uapi/hw/"):
+            raise DescriptionError(f"{name} names {left[0]}, which a kernel tree does not have: driver.replace")
         if name in self.description.headers:
             used = self._identifiers() if self.description.headers[name] == "used" else None
             return hw_header.kernel_form(source, used)
