@@ -159,7 +159,10 @@ NPU_API int npu_bo_wait(npu_bo *bo, int64_t timeout_ns);
 
 /* ---- contexts and jobs ---- */
 
-/* priority DRM_NPU_PRIORITY_, core_mask 0: all cores. -ENOSPC: all queues of the card are taken. */
+/*
+ * priority DRM_NPU_PRIORITY_, core_mask 0: all cores. -ENOSPC: all queues of the simulated card are taken, one for each
+ * context; the driver's contexts share those of the card.
+ */
 NPU_API int npu_context_create(npu_device *device, uint32_t priority, uint32_t core_mask, npu_context **context);
 /* Unfinished jobs are aborted. */
 NPU_API void npu_context_destroy(npu_context *context);
