@@ -120,7 +120,6 @@ static void npu_hw_queue_remove(struct npu_hw_queue *queue, struct npu_ctx_job *
 	npu_hw_queue_off_card(queue, job, now);
 	list_del_init(&job->link);
 	WRITE_ONCE(queue->to_run, queue->to_run - 1);
-
 }
 
 /* Finish jobs at the head of the list that the card does not see. */

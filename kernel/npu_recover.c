@@ -758,8 +758,7 @@ static void npu_recover_retry(struct npu_device *npu)
 /* Look at a card that may have died, or whose interrupts may be lost. */
 static void npu_recover_check(struct npu_device *npu)
 {
-	u32 resets = READ_ONCE(npu->resets);
-	bool gone, reset = false;
+	bool gone;
 	int idx;
 
 	if (!npu_device_enter_online(npu, &idx))
@@ -770,14 +769,11 @@ static void npu_recover_check(struct npu_device *npu)
 		npu_recover_process(npu);
 		if (npu->runtime_pm)
 			npu_attach_trim(npu);
-
 	}
 	npu_device_exit(npu, idx);
 
 	if (gone)
 		npu_recover_lose_dead(npu);
-	else if (reset)
-		npu_recover_device(npu, resets);
 }
 
 /* One that is lost is woken for a look, one that sleeps is not. */
