@@ -240,8 +240,8 @@ static int npu_attach_awake(struct npu_hw_queue *queue)
 	}
 	if (ret)
 		npu_space_detach(&queue->ctx->vm->space);
-	/* It may use the rings, as it has started in part. */
-	if (ret == -ETIMEDOUT)
+	/* It may use the rings, as it has started in part, or it is lost. */
+	if (ret == -ETIMEDOUT || ret == -ENODEV)
 		npu_recover_device(npu, resets);
 
 	return ret;

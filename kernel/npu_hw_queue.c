@@ -572,7 +572,7 @@ static int npu_hw_queue_enable(struct npu_hw_queue *queue)
 	    status & NPU_QUEUE_STATUS_ERROR) {
 		drm_err(&queue->npu->drm, "queue %u: not enabled, status %#x\n", queue->index,
 			status);
-		return -EIO;
+		return npu_is_gone(status) ? -ENODEV : -EIO;
 	}
 
 	return 0;
@@ -935,7 +935,8 @@ void npu_hw_queue_reopen(struct npu_hw_queue *queue)
  * @queue: queue without one; the device is entered
  * @index: number of the pair, which is free and has memory
  *
- * -EIO: the card refuses. -ETIMEDOUT: it may use the memory nevertheless, and has to be reset.
+ * -EIO: the card refuses. -ENODEV: it does not answer. -ETIMEDOUT: it may use the memory
+ * nevertheless, and has to be reset.
  */
 int npu_hw_queue_attach(struct npu_hw_queue *queue, u32 index)
 {

@@ -806,26 +806,36 @@ static void mistakes_beside_a_sleeping_device_are_reported(void **state) {
   ctx = ctx_create(fd);
 }
 
-/* The firmware refuses power, then the clock, then the end of reset: one call fails, the next one is as ever. */
+/* The firmware refuses power, then the clock, then the end of reset: a context's jobs fail, the next one is as ever. */
 static void a_device_that_does_not_wake_up_is_tried_again(void **state) {
   static const char *const refused[] = {"power", "clock", "reset"};
   struct drm_npu_dev_info info;
+  struct drm_npu_wait wait;
+  struct stream nops;
+  struct job job;
 
   (void)state;
   npu_info(fd, &info);
   if (info.bus != DRM_NPU_BUS_PLATFORM) return;
   ctx_destroy(fd, ctx);
+  stream_create(fd, 1, &nops);
+  stream_nop(&nops, 0);
   for (int i = 0; i < 3; i++) {
-    struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
-
     wait_asleep();
     fault_set(refused[i], 1);
-    assert_int_equal(raw_ctx_create(fd, &args), -ENODEV);
+    ctx = ctx_create(fd);
+    job_init(&job);
+    job_gdma(&job, &nops);
+    submit(fd, ctx, &job);
+    wait_result(fd, ctx, job.args.seqno, &wait);
+    assert_int_equal(wait.error, -ENODEV);
     assert_int_equal(fault_left(refused[i]), 0);
+    ctx_destroy(fd, ctx);
     ctx = ctx_create(fd);
     run_nop(fd, ctx);
     ctx_destroy(fd, ctx);
   }
+  stream_destroy(fd, &nops);
   ctx = ctx_create(fd);
 }
 
