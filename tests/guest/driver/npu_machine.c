@@ -168,7 +168,10 @@ void card_unbind(const char *address) { write_file(driver_file("unbind"), addres
 
 void card_bind(const char *address) {
   write_file(driver_file("bind"), address);
-  for (int tries = 0; access("/dev/accel/accel0", R_OK) && tries < 1000; tries++) usleep(10000);
+  for (int tries = 0; access("/dev/accel/accel0", R_OK); tries++) {
+    if (tries > FOREVER_MS / 10) fail_msg("bind: no accel0; a process that still has the old device open keeps it");
+    usleep(10000);
+  }
 }
 
 static uint32_t resets(int fd) {
