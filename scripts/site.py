@@ -3,6 +3,7 @@
 """Renders the project's Markdown as a searchable site: `make site`.
 
 usage: site.py [--output FOLDER]     default: build/site
+       site.py --check               only whether the navigation has all pages
 
 The pages are those of `docs/`, README.md, CONTRIBUTING.md, CHANGELOG.md and the README.md of folders that pages link
 to. The sections of docs/README.md are the navigation, in its order. Sphinx with MyST does the work (Debian's packages
@@ -152,7 +153,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     build = os.environ.get("NPU_BUILD", os.path.join(TOP, "build"))
     parser.add_argument("--output", default=os.path.join(build, "site"))
+    parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
+    if options.check:
+        navigation(pages())
+        return 0
     if not shutil.which("sphinx-build"):
         die("sphinx-build is missing: make setup SET=site")
     output = os.path.abspath(options.output)

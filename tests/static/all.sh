@@ -39,6 +39,7 @@ run includes tests/static/includes.py
 run format scripts/format.sh --check
 run lines tests/static/lines.py
 run races scripts/plant.py --check
+run site scripts/site.py --check
 run steps tests/static/steps.py
 run step-table scripts/check.py table
 run checkers tests/static/test_checkers.sh
