@@ -69,19 +69,19 @@ onnxruntime: ## headers and library of ONNX Runtime, in the cache: the next `mak
 	@scripts/onnxruntime.sh $(QUIET)
 	@[ ! -e "$(BUILD)/build.ninja" ] || [ -e "$(BUILD)/ort/CMakeFiles/qnpu_ep.dir" ] || cmake "$(BUILD)" $(QUIET)
 
-module: ## the driver for the stock kernel: build/kernel/npu.ko
+module: ## the driver for the stock kernel: build/kernel/qnpu.ko
 	@scripts/module.sh stock
 
-module-arm64: ## the driver for arm64 boards' kernel: build/kernel/arm64/npu.ko
+module-arm64: ## the driver for arm64 boards' kernel: build/kernel/arm64/qnpu.ko
 	@scripts/module.sh stock-arm64
 
-module-gdb: ## the driver for the stock kernel with debugging information, for npu-vm --gdb: build/kernel/npu-gdb.ko
+module-gdb: ## the driver for the stock kernel with debugging information, for npu-vm --gdb: build/kernel/qnpu-gdb.ko
 	@scripts/module.sh stock-gdb
 
-module-debug: ## the driver for the debug kernel: build/kernel/npu-debug.ko
+module-debug: ## the driver for the debug kernel: build/kernel/qnpu-debug.ko
 	@scripts/module.sh debug
 
-module-debug-arm64: ## the same for arm64 boards: build/kernel/arm64/npu-debug.ko; PAGES=16K, 64K
+module-debug-arm64: ## the same for arm64 boards: build/kernel/arm64/qnpu-debug.ko; PAGES=16K, 64K
 	@scripts/module.sh debug$(if $(PAGES),-$(PAGES))-arm64
 
 demo: ## reads handwritten digits on the NPU of an emulated board [BOARD=pc|virt|soc; sim: in the process; TIME=exact]

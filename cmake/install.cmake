@@ -100,7 +100,7 @@ foreach(tool ${NPU_TOOLS})
 endforeach()
 
 install(FILES tools/npu-smi/npu-smi.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/qnpu)
-install(FILES kernel/60-npu.rules DESTINATION lib/udev/rules.d)
+install(FILES kernel/60-qnpu.rules DESTINATION lib/udev/rules.d)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.schema.json"
   PATTERN "*.svg")
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -4,7 +4,7 @@
 # Reads handwritten digits on the NPU: what `make demo` does. The first run installs packages, compiles the programs,
 # builds QEMU and the driver, and downloads a kernel; later runs find all of it.
 #
-#   demo.sh [BOARD [OPTION...]]  an emulated board with Linux and npu.ko, and further options of npu-vm; default: pc
+#   demo.sh [BOARD [OPTION...]]  an emulated board with Linux and qnpu.ko, and further options of npu-vm; default: pc
 #   demo.sh sim                  the chip model in the process, no kernel and no QEMU
 #
 # After an interruption the next run continues where this one was.
@@ -134,7 +134,7 @@ programs=(demo)
 start programs "libraries, compiler, chip model" scripts/build.sh "${programs[@]}"
 if [ "$BOARD" != sim ]; then
     start qemu "QEMU with the NPU" make -s "qemu$SUFFIX"
-    start driver "Linux 6.12 of Debian and the driver npu.ko" \
+    start driver "Linux 6.12 of Debian and the driver qnpu.ko" \
         sh -c "make -s kernel-stock$SUFFIX && make -s module$SUFFIX"
 fi
 finish
@@ -157,7 +157,7 @@ headline "booting the emulated board, and reading digits through the driver"
 cp "$NET/test_images.bin" "$NET/test_labels.bin" "$WORK/"
 cat >"$WORK/run.sh" <<'RUN'
 set -e
-dmesg -r | sed -n 's|^<6>||p' | grep -E 'npu( |:)' | head -n 4
+dmesg -r | sed -n 's|^<6>||p' | grep -E 'qnpu( |:)' | head -n 4
 npu-smi
 digits digits.bmodel .
 RUN

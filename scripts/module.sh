@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Builds npu.ko out of tree: module.sh stock -> build/kernel/npu.ko, module.sh debug -> build/kernel/npu-debug.ko,
-# module.sh stock-gdb -> build/kernel/npu-gdb.ko, with debugging information;
-# for arm64 boards module.sh stock-arm64 -> build/kernel/arm64/npu.ko, and debug-arm64, debug-16K-arm64,
+# Builds qnpu.ko out of tree: module.sh stock -> build/kernel/qnpu.ko, module.sh debug -> build/kernel/qnpu-debug.ko,
+# module.sh stock-gdb -> build/kernel/qnpu-gdb.ko, with debugging information;
+# for arm64 boards module.sh stock-arm64 -> build/kernel/arm64/qnpu.ko, and debug-arm64, debug-16K-arm64,
 # debug-64K-arm64 likewise.
 # Further arguments go to make (W=1, C=1, ...). The objects of the kernels are kept apart, and the
 # checkout stays clean: each is built in a folder of links to kernel/ and uapi/.
@@ -32,11 +32,11 @@ main() {
             ;;
         *) die "usage: module.sh stock|stock-gdb|debug|stock-arm64|debug[-16K|-64K]-arm64 [MAKE ARGUMENT...]" ;;
     esac
-    name=npu-$kind.ko
+    name=qnpu-$kind.ko
     # Debian's configuration has debugging information in all modules, which takes a fifth of the time of compiling
     # them. Tools that need it use the debug kernel.
-    [ "$kind" != stock-gdb ] || name=npu-gdb.ko lean=(CONFIG_DEBUG_INFO_BTF_MODULES=)
-    [ "$kind" != stock ] || name=npu.ko lean=(CONFIG_DEBUG_INFO= CONFIG_DEBUG_INFO_BTF_MODULES=)
+    [ "$kind" != stock-gdb ] || name=qnpu-gdb.ko lean=(CONFIG_DEBUG_INFO_BTF_MODULES=)
+    [ "$kind" != stock ] || name=qnpu.ko lean=(CONFIG_DEBUG_INFO= CONFIG_DEBUG_INFO_BTF_MODULES=)
     [ ${#cross[@]} -eq 0 ] || name=arm64/$name
     shift
     [ -e "$NPU_TOP/kernel/Kbuild" ] || die "there is no driver in kernel/ (its Kbuild is missing)"
@@ -52,13 +52,13 @@ main() {
     link_sources "$NPU_TOP/uapi" "$folder/uapi"
     say "building the driver for Linux $KVERSION"
     PATH=$PATH:/usr/sbin:/sbin make -C "$KDIR" M="$folder/kernel" -j"$NPU_JOBS" \
-        CONFIG_DRM_ACCEL_NPU=m "${cross[@]}" "${lean[@]}" "$@" modules >"$folder/build.log" 2>&1 || {
+        CONFIG_DRM_ACCEL_QNPU=m "${cross[@]}" "${lean[@]}" "$@" modules >"$folder/build.log" 2>&1 || {
         cat "$folder/build.log" >&2
         die "the driver does not build for Linux $KVERSION" "whole output: $folder/build.log"
     }
     grep -E 'warning:|error:' "$folder/build.log" >&2 || true
-    [ -e "$folder/kernel/npu.ko" ] || die "kernel/Kbuild made no npu.ko"
-    cmp -s "$folder/kernel/npu.ko" "$NPU_BUILD/kernel/$name" || cp "$folder/kernel/npu.ko" "$NPU_BUILD/kernel/$name"
+    [ -e "$folder/kernel/qnpu.ko" ] || die "kernel/Kbuild made no qnpu.ko"
+    cmp -s "$folder/kernel/qnpu.ko" "$NPU_BUILD/kernel/$name" || cp "$folder/kernel/qnpu.ko" "$NPU_BUILD/kernel/$name"
 }
 
 main "$@"

@@ -96,10 +96,10 @@ def build(race):
     shutil.rmtree(os.path.join(BOARD, "lib"), ignore_errors=True)
     for name in os.listdir(os.path.join(BUILD, "lib")):
         link(os.path.join(BUILD, "lib", name), os.path.join(BOARD, "lib", name))
-    for name in ("npu.ko", "npu-debug.ko"):
+    for name in ("qnpu.ko", "qnpu-debug.ko"):
         link(os.path.join(BUILD, "kernel", name), os.path.join(BOARD, "kernel", name))
     if race.part == "driver":
-        for name in ("npu.ko", "npu-debug.ko"):
+        for name in ("qnpu.ko", "qnpu-debug.ko"):
             os.unlink(os.path.join(BOARD, "kernel", name))
         logged(os.path.join(TREE, "scripts", "module.sh"), race.kernel, NPU_BUILD=BOARD)
         return

@@ -23,7 +23,7 @@ SHARE=usr/share/qnpu/board
 find_parts() {
     qemu=${NPU_QEMU:-$(qemu-device/qemu/build.sh --print)} || exit 1
     env=$(scripts/kernel-stock.sh --env) || exit 1
-    driver=$NPU_BUILD/kernel/npu.ko
+    driver=$NPU_BUILD/kernel/qnpu.ko
     digits=$NPU_BUILD/bin/digits
     [ -e "$driver" ] || die "the driver is not built: $driver is missing" "run: make module"
     [ -e "$digits" ] || die "the demo is not built: $digits is missing" "run: make programs"
@@ -73,8 +73,8 @@ stage_programs() {
     install -D -m 0644 -t "$OUT/$SHARE/digits" networks/digits/{digits.onnx,test_images.bin,test_labels.bin}
     echo "$version" >"$OUT/$PARTS/version"
     install -m 0755 "$qemu" "$OUT/$PARTS/qemu-system-x86_64"
-    install -D -m 0644 "$driver" "$OUT/$PARTS/kernel/npu.ko"
-    strip --strip-debug "$OUT/$PARTS/kernel/npu.ko"
+    install -D -m 0644 "$driver" "$OUT/$PARTS/kernel/qnpu.ko"
+    strip --strip-debug "$OUT/$PARTS/kernel/qnpu.ko"
     install -D -m 0755 "$digits" "$OUT/$PARTS/bin/digits"
     strip --strip-unneeded "$OUT/$PARTS/bin/digits" "$OUT/$PARTS/qemu-system-x86_64"
     patchelf --remove-rpath "$OUT/$PARTS/bin/digits"
@@ -101,7 +101,7 @@ QEMU $version: the source archive of Debian's package qemu, with the device and 
 in the source package qnpu of this version; qemu-device/qemu/build.sh builds it.
 Linux $KVERSION: the kernel and its modules are those of Debian's package linux-image-$KVERSION
 (source: $linux).
-npu.ko: the folder kernel of the source package qnpu.
+qnpu.ko: the folder kernel of the source package qnpu.
 
 A release has the source archives of QEMU and Linux in its folder "sources", beside this package. Debian keeps all of
 its versions at https://snapshot.debian.org.

@@ -127,7 +127,7 @@ test_board() {
 
 # The module that DKMS has built for the only kernel that has headers here and can have the driver.
 module() {
-    shell "set -- \$(ls /lib/modules/*/updates/dkms/npu.ko* | grep -v cloud); [ -s \"\$1\" ] && $1"
+    shell "set -- \$(ls /lib/modules/*/updates/dkms/qnpu.ko* | grep -v cloud); [ -s \"\$1\" ] && $1"
 }
 
 test_driver() {
@@ -140,11 +140,11 @@ test_driver() {
         modinfo -F alias "$1" | grep -q ^pci:'
     # Without DRM_ACCEL, and of Debian 12 also before 6.12: a module that says so, and no failure.
     is "headers of a kernel without it are installed" apt install linux-headers-cloud-amd64
-    is "that kernel has a module, too" shell 'set -- /lib/modules/*cloud*/updates/dkms/npu.ko*
+    is "that kernel has a module, too" shell 'set -- /lib/modules/*cloud*/updates/dkms/qnpu.ko*
         modinfo -F description "$1" | grep -q "not for this kernel"'
     is "no package is half configured" shell '[ -z "$(dpkg --audit)" ] && apt-get -q -y -f install'
     is "one udev rule" shell '[ "$(find /usr/lib/udev /etc/udev -name "*npu*.rules" ! -name "*input*")" = \
-        /usr/lib/udev/rules.d/60-npu.rules ]'
+        /usr/lib/udev/rules.d/60-qnpu.rules ]'
 }
 
 test_life() {

@@ -35,7 +35,7 @@ healthy() { shell '[ -z "$(dpkg --audit)" ] && apt-get -q -y -f install && apt-g
 expect_module() {
     local kernel=$1 config description
     config=$ROOT/usr/src/linux-headers-$kernel/.config
-    description=$(inside modinfo -F description -k "$kernel" npu) || return 1
+    description=$(inside modinfo -F description -k "$kernel" qnpu) || return 1
     if dpkg --compare-versions "$kernel" ge 6.12 && grep -q '^CONFIG_DRM_ACCEL=y' "$config"; then
         [ "$description" = "QNPU neural processing unit" ]
     else
@@ -72,7 +72,7 @@ run_inside() {
     is "nothing is half configured" healthy
     expect_modules
     is "npu-dkms is purged" apt purge npu-dkms
-    is "no module is left" sh -c "[ -z \"\$(find '$ROOT/lib/modules/' -name 'npu.ko*')\" ]"
+    is "no module is left" sh -c "[ -z \"\$(find '$ROOT/lib/modules/' -name 'qnpu.ko*')\" ]"
     inside apt-get autoclean >/dev/null
     keep_archives
     echo "$passed passed, $failed failed" >"$NPU_BUILD/test-dkms.$release"

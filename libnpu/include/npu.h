@@ -3,7 +3,7 @@
 #define NPU_H
 
 /*
- * libnpu: devices, buffers, contexts, jobs. A thin layer over the npu accel driver (transport "drm") or over the chip
+ * libnpu: devices, buffers, contexts, jobs. A thin layer over the qnpu accel driver (transport "drm") or over the chip
  * model in this process (transport "sim"); NPU_DEVICE=drm|sim|auto chooses, auto takes sim only where the machine has
  * no accel node of this driver, and says so once on standard error unless NPU_QUIET=1. NPU_REQUIRE=drm and
  * npu_require_transport() make that an error.

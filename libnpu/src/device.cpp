@@ -73,7 +73,7 @@ int no_device(unsigned int index, const npu_transport *transport, int count) {
   if (count) return fail(-ENODEV, "no NPU device %u: this machine has %d", index, count);
   return fail(-ENODEV, "no NPU device: %s",
               !strcmp(transport->name, "drm")
-                  ? "there is no /dev/accel/accel* node of the npu driver (is npu.ko loaded, is the card there?)"
+                  ? "there is no /dev/accel/accel* node of the qnpu driver (is qnpu.ko loaded, is the card there?)"
                   : "the simulator is not available");
 }
 

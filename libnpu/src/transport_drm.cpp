@@ -25,7 +25,7 @@ namespace npu::drm {
 namespace {
 
 constexpr char kFolder[] = "/dev/accel";
-constexpr char kDriver[] = "npu";
+constexpr char kDriver[] = "qnpu";
 constexpr size_t kPage = 4096;
 
 /// 0 or -errno of an ioctl; the DRM core's -EINTR and -EAGAIN are taken care of.

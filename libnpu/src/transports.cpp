@@ -78,7 +78,7 @@ void tell_of_the_simulator() {
   const char *quiet = getenv("NPU_QUIET");
   if ((quiet && !strcmp(quiet, "1")) || told.test_and_set()) return;
   tell(NPU_LOG_WARNING,
-       "no NPU card (/dev/accel/accel* of the npu driver): using the simulator; NPU_DEVICE=sim chooses it, "
+       "no NPU card (/dev/accel/accel* of the qnpu driver): using the simulator; NPU_DEVICE=sim chooses it, "
        "NPU_REQUIRE=drm makes this an error, NPU_QUIET=1 silences it");
 }
 

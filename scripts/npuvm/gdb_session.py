@@ -65,9 +65,9 @@ def run(socket, module, argument):
     if not module:
         return
     gdb.execute(f"add-symbol-file {module} {_NOWHERE:#x}", to_string=True)
-    bases = _wait_for("npu", argument)
+    bases = _wait_for("qnpu", argument)
     gdb.execute(f"remove-symbol-file -a {_NOWHERE:#x}", to_string=True)
     found = layout(elf.sections(module), bases)
     others = " ".join(f"-s {name} {address:#x}" for name, address in found.items() if name != ".text")
     gdb.execute(f"add-symbol-file {module} {found['.text']:#x} {others}", to_string=True)
-    print(f"npu.ko is at {found['.text']:#x} and has not begun: set breakpoints, then continue")
+    print(f"qnpu.ko is at {found['.text']:#x} and has not begun: set breakpoints, then continue")

@@ -89,8 +89,8 @@ load_driver() {
 }
 
 unload_driver() {
-    grep -q '^npu ' /proc/modules || return 0
-    rmmod npu 2>/run/rmmod.log || fail "npu.ko cannot be unloaded after the command: $(cat /run/rmmod.log)"
+    grep -q '^qnpu ' /proc/modules || return 0
+    rmmod qnpu 2>/run/rmmod.log || fail "qnpu.ko cannot be unloaded after the command: $(cat /run/rmmod.log)"
 }
 
 # The board is saved here, and goes on where it is loaded.

@@ -6,7 +6,7 @@ The folder of npu-vm then holds a link, `installed`, to the folder of these part
 
     qemu-system-x86_64    QEMU with the NPU
     npu.env               the kernel: what scripts/kernel-stock.sh prints in a checkout
-    kernel/npu.ko         the driver, as below a build folder
+    kernel/qnpu.ko        the driver, as below a build folder
     lib/libnpumodel.so    the chip model, as below a build folder
     bin/                  programs for the board, as below a build folder
     version               version of the package

@@ -35,7 +35,7 @@ class Kernel:
 
     def driver_path(self, build):
         return os.path.join(build, "kernel", self._architecture.folder,
-                            "npu.ko" if self.name == "stock" else f"npu-{self.name}.ko")
+                            "qnpu.ko" if self.name == "stock" else f"qnpu-{self.name}.ko")
 
     def driver_target(self):
         return "module" + self._target()[len("stock"):] if self._kind == "stock" else f"module-{self._target()}"

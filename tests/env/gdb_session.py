@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The debugging session of docs/guide/driver-work.md: its commands on a board that waits, and its answers.
 
-usage: gdb_session.py    needs QEMU, the stock kernel, build/kernel/npu-gdb.ko, gdb; ends with "N passed, N failed"
+usage: gdb_session.py    needs QEMU, the stock kernel, build/kernel/qnpu-gdb.ko, gdb; ends with "N passed, N failed"
 """
 import os
 import re

@@ -205,7 +205,7 @@ test_hang() {
 
 test_usage() {
     NPU_BUILD=$WORK/nothing board -- true
-    check "a missing driver is an error with the target that builds it" fails '.*npu.ko is missing; run: make module$'
+    check "a missing driver is an error with the target that builds it" fails '.*qnpu.ko is missing; run: make module$'
     "$VM" --kernel other -- true >"$WORK/out" 2>"$WORK/err"
     STATUS=$?
     check "a wrong option is a usage error" is "$STATUS" 2
@@ -335,15 +335,15 @@ SH
     check "virt: --smp" prints '^3$'
     check "virt: --cards" prints '^accel0 accel1$'
     check "virt: the cards work" prints '^works$'
-    check "virt: its driver" prints "^$NPU_BUILD/kernel/arm64/npu.ko$"
+    check "virt: its driver" prints "^$NPU_BUILD/kernel/arm64/qnpu.ko$"
     check "virt: the command controls the machine" prints '^answer .*"status": "running"'
-    check "virt: --iommu puts the cards behind an IOMMU" grep -qE 'npu 0000:.*: Adding to iommu group' "$WORK/console"
+    check "virt: --iommu puts the cards behind an IOMMU" grep -qE 'qnpu 0000:.*: Adding to iommu group' "$WORK/console"
     board --board virt --no-module --cards 0 -- sh -c 'echo before; echo c > /proc/sysrq-trigger; sleep 1000'
     check "virt: a panic is an error with its reason" fails 'the kernel reported: .*sysrq triggered crash'
     check "virt: a panic: output before it is there" prints '^before$'
     NPU_BUILD=$WORK/nothing board --board virt -- true
     check "virt: a missing driver is an error with the target that builds it" fails \
-        '.*arm64/npu.ko is missing; run: make module-arm64$'
+        '.*arm64/qnpu.ko is missing; run: make module-arm64$'
 }
 
 # --- groups ----------------------------------------------------------------------------------------
@@ -382,11 +382,11 @@ group_debug() {
 }
 
 group_card() {
-    board -- sh -c 'stat -c %a /dev/accel/accel*; lsmod | grep -c "^npu "; ls -d "$NPU_KO"
+    board -- sh -c 'stat -c %a /dev/accel/accel*; lsmod | grep -c "^qnpu "; ls -d "$NPU_KO"
         setsid sh -c "echo held >held; sleep 1000" </dev/accel/accel0 &
         until [ -s held ]; do sleep 0.1; done; echo held'
     check "the driver is loaded and its node is open to all" is "$(head -n 2 "$WORK/out" | xargs)" "666 1"
-    check "the command can find the module" prints 'npu.ko$'
+    check "the command can find the module" prints 'qnpu.ko$'
     check "an open node of a left process does not keep the module" is "$STATUS-$(tail -n 1 "$WORK/out")" 0-held
     board --cards 2 --node-mode 0600 --module-args nonsense_parameter=1 -- sh -c 'stat -c %a /dev/accel/accel*'
     check "--cards and --node-mode do what they say" is "$(xargs <"$WORK/out")" "600 600"

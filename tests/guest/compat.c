@@ -351,8 +351,8 @@ static void the_driver_has_a_name(void) {
 
   npu_open(&npu);
   MUST(ioctl(npu.fd, DRM_IOCTL_VERSION, &version));
-  HOLDS(!strcmp(name, "npu"));
-  EQUAL(version.name_len, 3);
+  HOLDS(!strcmp(name, "qnpu"));
+  EQUAL(version.name_len, 4);
   EQUAL(version.desc_len, strlen(about));
   EQUAL(version.version_major, 1);
   HOLDS(version.version_minor >= 3);

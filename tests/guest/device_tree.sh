@@ -72,7 +72,7 @@ board() {
     tools/npu-vm --board soc --no-module --timeout 600 "$@" -- sh -c '
         insmod "$NPU_KO"; ls /dev/accel 2>/dev/null | sed "s/^/device /"
         npu-smi 2>&1 | sed "s/^/npu-smi: /"
-        rmmod npu; echo "unloaded $?"; dmesg' >"$WORK/out" 2>&1
+        rmmod qnpu; echo "unloaded $?"; dmesg' >"$WORK/out" 2>&1
 }
 
 # refused NAME MESSAGE OPTION...: with such a board there is no device, and the driver says why.
@@ -109,7 +109,7 @@ test_binding() {
 }
 
 test_wrong_nodes() {
-    local where="npu c000000.npu:"
+    local where="qnpu c000000.npu:"
     with_node "no interrupt" "$where error -ENXIO: its node has no interrupt that works" -d "$NODE" interrupts
     with_node "a small region" "$where error -EINVAL: reg of its node has 0x100000 bytes, the registers take 0x200000" \
         -tx "$NODE" reg 0 100000

@@ -64,10 +64,10 @@ is "and whose process that is" has exporter \
 is "JSON has the process with its arguments" has json '"arguments":"[^"]*bmrt_test --bmodel [^"]* --loopnum 1000000000"'
 is "and utilisation is known" has json '"utilisation":[0-9]+,"core_utilisation":\[[0-9]+,[0-9]+\]'
 if [ -e /sys/class/accel/accel0/device/reset ]; then
-	is "a card is called one" has table '^card 0: driver npu 1\.'
+	is "a card is called one" has table '^card 0: driver qnpu 1\.'
 	is "and has memory" has json '"memory_total":[1-9]'
 else
-	is "a block of a SoC is not called a card" has table '^NPU 0: driver npu 1\.'
+	is "a block of a SoC is not called a card" has table '^NPU 0: driver qnpu 1\.'
 	is "and has no memory of its own" has json '"memory_total":null'
 fi
 for who in other-user namespace no-proc; do

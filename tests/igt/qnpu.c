@@ -24,7 +24,7 @@
 
 IGT_TEST_DESCRIPTION("Every ioctl of the QNPU accel driver, with good and with bad arguments.");
 
-#define DRIVER_NAME "npu"
+#define DRIVER_NAME "qnpu"
 #define NODES	    64
 #define BO_SIZE	    8192u
 #define NO_HANDLE   0x7fffffffu

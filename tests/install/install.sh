@@ -47,7 +47,7 @@ for file in "${tools[@]/#/bin/}" "${pages[@]/%/.1}" include/bmlib_internal.h \
     lib/libbmlib.so lib/libbmlib.so.0 lib/libnpurt.so lib/libnpurt.so.1 lib/libbmrt.so \
     lib/qnpu/libnpu-sim.so lib/qnpu/libnpu-onednn.so lib/qnpu/libnpuc.so lib/libnpumodel.so.1 \
     lib/pkgconfig/npu.pc lib/pkgconfig/bmlib.pc lib/pkgconfig/npurt.pc lib/pkgconfig/bmrt.pc \
-    lib/udev/rules.d/60-npu.rules \
+    lib/udev/rules.d/60-qnpu.rules \
     share/doc/qnpu/CHANGELOG.md share/doc/qnpu/LICENSES/CC-BY-4.0.txt \
     share/man/man3/bm_memcpy_s2d.3 share/man/man3/npu_submit.3 share/man/man3/npu_async_submit.3 \
     share/man/man3/bmrt_launch_tensor_ex.3; do

@@ -58,7 +58,7 @@ FORBIDDEN = [
 ]
 
 # The driver leaves commands to user space, but for those by which it zeroes and moves memory.
-ALLOWED = {("kernel/npu_copy.c", "npu_isa.h")}
+ALLOWED = {("kernel/qnpu_copy.c", "npu_isa.h")}
 
 # object in the build -> libraries that it must not need, directly or through others
 NEEDED = [

@@ -30,7 +30,7 @@ build() {
     # Not our fault: this machine's compiler is not the one, to the letter, that built Debian's kernel.
     grep -E 'warning:|error:|ended with status' "$work/log" | grep -v 'warning: the compiler differs from' \
         >"$work/complaints"
-    [ -e "$work/build/kernel/$1/kernel/npu.ko" ] || echo "no npu.ko" >>"$work/complaints"
+    [ -e "$work/build/kernel/$1/kernel/qnpu.ko" ] || echo "no qnpu.ko" >>"$work/complaints"
 }
 
 build stock W=1 C=2
@@ -49,8 +49,8 @@ in_tree "$work/tree"
 newest_build "$work/tree" >"$work/log" 2>&1 || echo "error: the build ended with status $?" >>"$work/log"
 # Where a module's parameters and description are put together this sparse takes everything for a mistake.
 grep -E 'warning:|error:' "$work/log" | grep -v 'error: bad constant expression$' >"$work/complaints"
-grep -q '  CHECK .*/npu_drv.c' "$work/log" || echo "sparse did not run" >>"$work/complaints"
-check "W=1 and sparse as drivers/accel/npu of Linux $KVERSION" "$work/complaints"
+grep -q '  CHECK .*/qnpu_drv.c' "$work/log" || echo "sparse did not run" >>"$work/complaints"
+check "W=1 and sparse as drivers/accel/qnpu of Linux $KVERSION" "$work/complaints"
 newest_missing "$work/tree" >"$work/complaints"
 check "exports of Linux $KVERSION" "$work/complaints"
 newest_coccicheck >"$work/log"
@@ -63,15 +63,15 @@ check "coccicheck of Linux $KVERSION" "$work/complaints"
 while read -r name; do
     grep -rqw -- "$name" kernel/*.[ch] kernel/Kconfig uapi/drm || [ -e "kernel/$name" ] ||
         echo "error: $name" >>"$work/complaints"
-done < <(grep -oE '``[A-Za-z0-9]+_[A-Za-z0-9_.]+``' kernel/Documentation/npu.rst | tr -d '`' | sed 's/^CONFIG_//')
-check "names in kernel/Documentation/npu.rst" "$work/complaints"
+done < <(grep -oE '``[A-Za-z0-9]+_[A-Za-z0-9_.]+``' kernel/Documentation/qnpu.rst | tr -d '`' | sed 's/^CONFIG_//')
+check "names in kernel/Documentation/qnpu.rst" "$work/complaints"
 
 # shellcheck source=/dev/null
 . "$(scripts/kernel-debug.sh --env)" || { echo "no debug kernel, so no checkpatch"; exit 1; }
 for file in kernel/*.c kernel/*.h; do
     options=()
     # The macros of trace events look like no C that it knows.
-    [ "$file" != kernel/npu_trace.h ] || options=(--ignore PARENTHESIS_ALIGNMENT,OPEN_ENDED_LINE)
+    [ "$file" != kernel/qnpu_trace.h ] || options=(--ignore PARENTHESIS_ALIGNMENT,OPEN_ENDED_LINE)
     checkpatch "$file" "${options[@]}" >"$work/complaints"
     check "checkpatch $file" "$work/complaints"
 done

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The driver as drivers/accel/npu of the newest kernel source: configured by its Kconfig, built by its Makefile, without
-# a complaint of compiler (W=1), sparse or coccicheck, and with nothing that the kernel does not export; checkpatch.
-# Sourced by driver.sh. upstream.py has the same driver as the patches that go upstream.
+# The driver as drivers/accel/qnpu of the newest kernel source: configured by its Kconfig, built by its Makefile,
+# without a complaint of compiler (W=1), sparse or coccicheck, and with nothing that the kernel does not export;
+# checkpatch. Sourced by driver.sh. upstream.py has the same driver as the patches that go upstream.
 
 # in_tree FOLDER: a source tree of links, in which the driver stands.
 in_tree() {
     local tree=$1 folder
-    mkdir -p "$tree/drivers/accel/npu"
+    mkdir -p "$tree/drivers/accel/qnpu"
     for folder in . drivers drivers/accel; do
         find "$KSOURCE/$folder" -mindepth 1 -maxdepth 1 ! -path "$KSOURCE/./drivers" ! -path "$KSOURCE/drivers/accel" \
             -exec ln -s -t "$tree/$folder" {} +
@@ -16,13 +16,13 @@ in_tree() {
     # Linked, these would lead back to the original tree.
     cp --remove-destination "$KSOURCE/Makefile" "$tree/Makefile"
     cp --remove-destination "$KSOURCE/drivers/accel/Kconfig" "$KSOURCE/drivers/accel/Makefile" "$tree/drivers/accel"
-    cp -r kernel/. "$tree/drivers/accel/npu"
-    sed -i '/^endif/i source "drivers/accel/npu/Kconfig"' "$tree/drivers/accel/Kconfig"
-    printf '\nobj-$(CONFIG_DRM_ACCEL_NPU) += npu/\n' >>"$tree/drivers/accel/Makefile"
+    cp -r kernel/. "$tree/drivers/accel/qnpu"
+    sed -i '/^endif/i source "drivers/accel/qnpu/Kconfig"' "$tree/drivers/accel/Kconfig"
+    printf '\nobj-$(CONFIG_DRM_ACCEL_QNPU) += qnpu/\n' >>"$tree/drivers/accel/Makefile"
 }
 
 # newest_make TREE ARGUMENT...
-newest_make() { make -C "$1" O="$1-build" ARCH=x86_64 NPU_UAPI="$PWD/uapi" -j"$(nproc)" "${@:2}"; }
+newest_make() { make -C "$1" O="$1-build" ARCH=x86_64 QNPU_UAPI="$PWD/uapi" -j"$(nproc)" "${@:2}"; }
 
 newest_build() {
     local tree=$1 option
@@ -33,12 +33,12 @@ newest_build() {
     done < <(grep ^CONFIG_ kernel/newest.config)
     newest_make "$tree" prepare || return
     # An older sparse does not know this keyword of newer compilers; as far as it is concerned, the plain one does.
-    newest_make "$tree" W=1 C=2 CHECK="sparse -D__typeof_unqual__=__typeof__" drivers/accel/npu/
+    newest_make "$tree" W=1 C=2 CHECK="sparse -D__typeof_unqual__=__typeof__" drivers/accel/qnpu/
 }
 
 # Names that the driver needs and the kernel does not export; those in the pattern are made by compilers and macros.
 newest_missing() {
-    nm -u "$1-build/drivers/accel/npu/npu.o" | awk '{ print $2 }' |
+    nm -u "$1-build/drivers/accel/qnpu/qnpu.o" | awk '{ print $2 }' |
         grep -vE '^__(x86_|fentry|SCT|tracepoint|start|stop|this_module|asan|kasan|ubsan|sanitizer)' |
         grep -vE '^_GLOBAL|^_dev_(err|warn|info)$|^param_ops_' |
         sort -u | comm -23 - "$KEXPORTS" | sed 's/$/: error: not exported/'

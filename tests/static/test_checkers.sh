@@ -64,10 +64,10 @@ printf 'virtual report\n' >"$work/scripts/coccinelle/one.cocci"
 coccicheck_one() { :; }
 test_of "a semantic patch is counted" [ "$(newest_coccicheck)" = "semantic patches: 1" ]
 CHECKPATCH=$work/absent
-test_of "checkpatch that is not there is a complaint" complaints checkpatch kernel/npu_mmu.c
+test_of "checkpatch that is not there is a complaint" complaints checkpatch kernel/qnpu_mmu.c
 printf 'exit 0;\n' >"$work/silent"
 CHECKPATCH=$work/silent
-test_of "checkpatch that says nothing is a complaint" complaints checkpatch kernel/npu_mmu.c
+test_of "checkpatch that says nothing is a complaint" complaints checkpatch kernel/qnpu_mmu.c
 
 test_of "expect.sh: status and text" tests/expect.sh 3 'a b' sh -c 'echo a; echo b; exit 3' >/dev/null
 test_of "expect.sh: another status" not tests/expect.sh 0 'a b' sh -c 'echo a; echo b; exit 3' >/dev/null

@@ -120,7 +120,7 @@ std::string activity(std::string_view line) {
 
 Status decode(std::string_view text, std::string &out, Part part) {
   out.clear();
-  const std::string head = "npu-coredump " + std::to_string(kVersion);
+  const std::string head = "qnpu-coredump " + std::to_string(kVersion);
   if (text.substr(0, text.find('\n')) != head) return Status::error("this does not begin with \"" + head + "\"");
   std::string_view last;
   while (!text.empty()) {

@@ -42,7 +42,7 @@ std::string find_dump() {
   std::string found, text;
   while (const dirent *entry = folder ? readdir(folder) : nullptr) {
     const std::string name = std::string(kFolder) + "/" + entry->d_name + "/data";
-    if (entry->d_name[0] != '.' && read(name, text) && text.starts_with("npu-coredump ")) found = name;
+    if (entry->d_name[0] != '.' && read(name, text) && text.starts_with("qnpu-coredump ")) found = name;
   }
   if (folder) closedir(folder);
   return found;

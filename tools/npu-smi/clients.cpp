@@ -43,7 +43,7 @@ uint64_t sum_of_cores(const Keys &keys, const std::string &prefix) {
   return sum;
 }
 
-/// True when the file belongs to the npu driver.
+/// True when the file belongs to the qnpu driver.
 bool read_fdinfo(const fs::path &path, Client &client) {
   std::ifstream in(path);
   Keys keys;
@@ -51,15 +51,15 @@ bool read_fdinfo(const fs::path &path, Client &client) {
     const size_t colon = line.find(':');
     if (colon != line.npos) keys[line.substr(0, colon)] = trim(std::string_view(line).substr(colon + 1));
   }
-  if (keys["drm-driver"] != "npu") return false;
+  if (keys["drm-driver"] != "qnpu") return false;
   client.bus = keys["drm-pdev"];
   client.client = number(keys["drm-client-id"]);
   client.card_bytes = number(keys["drm-resident-card"]);
   client.system_bytes = number(keys["drm-resident-system"]);
   client.busy_ns = sum_of_cores(keys, "drm-engine-core");
-  client.modelled_ns = sum_of_cores(keys, "npu-modelled-core");
-  client.submissions = number(keys["npu-submissions"]);
-  client.jobs = number(keys["npu-jobs"]);
+  client.modelled_ns = sum_of_cores(keys, "qnpu-modelled-core");
+  client.submissions = number(keys["qnpu-submissions"]);
+  client.jobs = number(keys["qnpu-jobs"]);
   return true;
 }
 

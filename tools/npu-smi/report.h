@@ -38,7 +38,7 @@ struct Card {
   unsigned int index = 0;
   std::string lost;  ///< why there is nothing to tell (the card went away), "" normally
   std::string transport;
-  std::string driver;  ///< "npu 1.0.0"
+  std::string driver;  ///< "qnpu 1.0.0"
   std::string bus;     ///< "0000:01:00.0", "soc" for a block of a SoC, "" where there is no bus
   std::string chip;    ///< "QNPU1"
   drm_npu_dev_info info{};
@@ -72,8 +72,8 @@ struct Look {
 /// there is no card at all, or nobody may open one.
 Status collect(const Look &look, Report &report);
 
-/// Files of the npu driver that processes have open, from proc (normally "/proc"). What cannot be read is left out, and
-/// *complete is false then.
+/// Files of the qnpu driver that processes have open, from proc (normally "/proc"). What cannot be read is left out,
+/// and *complete is false then.
 std::vector<Client> find_clients(const std::string &proc, bool *complete = nullptr);
 /// Card::hidden, from the driver's count of open files (0: not known) and the clients of other processes.
 int count_hidden(uint32_t files, const std::vector<Client> &clients, bool complete);

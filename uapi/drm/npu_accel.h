@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /*
- * User space interface of the npu accel driver.
+ * User space interface of the qnpu accel driver.
  *
  * How it evolves: an ioctl number never changes its meaning. Structures grow only at the end (the
  * DRM core zero-extends shorter ones); new meaning comes by flags and query types. Every pad,

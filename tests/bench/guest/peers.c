@@ -80,12 +80,12 @@ static void open_module(void) {
 
 static void run_module(int times) {
   for (int i = 0; i < times; i++) {
-    if (syscall(SYS_delete_module, "npu", 0)) die("delete_module");
+    if (syscall(SYS_delete_module, "qnpu", 0)) die("delete_module");
     if (syscall(SYS_finit_module, module_file, "", 0)) die("finit_module");
   }
 }
 
 const struct workload module_workloads[] = {
-    {"module", "delete_module and finit_module of npu.ko, with one card", NULL, 8, 1, open_module, run_module},
+    {"module", "delete_module and finit_module of qnpu.ko, with one card", NULL, 8, 1, open_module, run_module},
     {0},
 };

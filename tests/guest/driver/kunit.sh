@@ -5,7 +5,7 @@
 
 passed=0
 failed=0
-for suite in npu_mmu npu_ring npu_submit npu_prime npu_job npu_cache_watch; do
+for suite in qnpu_mmu qnpu_ring qnpu_submit qnpu_prime qnpu_job qnpu_cache_watch; do
 	results=/sys/kernel/debug/kunit/$suite/results
 	if [ -e "$results" ]; then
 		cat "$results"

@@ -34,7 +34,7 @@ mark() { echo "npu-test: load" >/dev/kmsg; }
 # A file that is open holds the module.
 busy_while_open() {
 	exec 5</dev/accel/accel0
-	rmmod npu 2>/dev/null && return 1
+	rmmod qnpu 2>/dev/null && return 1
 	exec 5<&-
 	works
 }
@@ -42,7 +42,7 @@ busy_while_open() {
 load_and_unload() {
 	i=0
 	while [ $i -lt "$rounds" ]; do
-		rmmod npu || return 1
+		rmmod qnpu || return 1
 		[ ! -e /dev/accel/accel0 ] || return 1
 		mark
 		insmod "$ko" || return 1

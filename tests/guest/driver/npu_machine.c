@@ -127,7 +127,7 @@ void write_file(const char *path, const char *text) {
 }
 
 /* Folders of the devices that the driver is bound to, in its folder: of whatever bus they are. */
-#define BOUND "/sys/bus/*/drivers/npu/*/accel"
+#define BOUND "/sys/bus/*/drivers/qnpu/*/accel"
 
 /* That folder; a device that is not bound at present was so once. */
 static const char *driver_folder(void) {

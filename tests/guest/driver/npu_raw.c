@@ -54,7 +54,7 @@ bool npu_try_open(int *fd) {
     snprintf(path, sizeof(path), "/dev/accel/accel%d", i);
     *fd = open(path, O_RDWR | O_CLOEXEC);
     if (*fd < 0) continue;
-    if (!raw_ioctl(*fd, DRM_IOCTL_VERSION, &version) && !strcmp(name, "npu")) return true;
+    if (!raw_ioctl(*fd, DRM_IOCTL_VERSION, &version) && !strcmp(name, "qnpu")) return true;
     close(*fd);
   }
   return false;
@@ -63,7 +63,7 @@ bool npu_try_open(int *fd) {
 int npu_open(void) {
   int fd;
 
-  if (!npu_try_open(&fd)) fail_msg("no /dev/accel/accel* of the driver npu can be opened");
+  if (!npu_try_open(&fd)) fail_msg("no /dev/accel/accel* of the driver qnpu can be opened");
   return fd;
 }
 
@@ -590,7 +590,7 @@ void set_parameter(const char *name, unsigned value) {
   char path[128];
   FILE *file;
 
-  snprintf(path, sizeof(path), "/sys/module/npu/parameters/%s", name);
+  snprintf(path, sizeof(path), "/sys/module/qnpu/parameters/%s", name);
   file = fopen(path, "w");
   if (!file) fail_msg("%s: %s", path, strerror(errno));
   fprintf(file, "%u\n", value);

@@ -753,7 +753,7 @@ static void wait_asleep(void) {
   char text[32] = "";
 
   for (int64_t end = now_ms() + FOREVER_MS; strcmp(text, "suspended\n");) {
-    FILE *file = popen("cat /sys/bus/platform/drivers/npu/*/power/runtime_status", "r");
+    FILE *file = popen("cat /sys/bus/platform/drivers/qnpu/*/power/runtime_status", "r");
 
     assert_true(now_ms() < end);
     assert_non_null(fgets(text, sizeof(text), file));

@@ -65,7 +65,7 @@ static void take_dump(void) {
   }
   close(file);
   text[n] = 0;
-  assert_memory_equal(text, "npu-coredump 1\n", 15);
+  assert_memory_equal(text, "qnpu-coredump 1\n", 16);
   assert_string_equal(text + n - 5, "\nend\n");
 }
 

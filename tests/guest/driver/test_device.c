@@ -171,7 +171,7 @@ static void expect_keys(const char *text, const char *const keys[]) {
 }
 
 static void fdinfo_names_driver_and_memory(void **state) {
-  static const char *const keys[] = {"drm-driver:\tnpu", "drm-engine-core0:", NULL};
+  static const char *const keys[] = {"drm-driver:\tqnpu", "drm-engine-core0:", NULL};
   static const char *const of_card[] = {"drm-pdev:", "drm-total-card:\t4 KiB", "drm-total-system:\t8 KiB", NULL};
   static const char *const of_block[] = {"drm-total-card:\t0\n", "drm-total-system:\t12 KiB", NULL};
   char path[64], text[4096];
@@ -207,7 +207,7 @@ static void hwmon_shows_temperature(void **state) {
     if (!file) continue;
     if (fscanf(file, "%31s", name) != 1) name[0] = 0;
     fclose(file);
-    if (strcmp(name, "npu")) continue;
+    if (strcmp(name, "qnpu")) continue;
 
     snprintf(path, sizeof(path), "/sys/class/hwmon/hwmon%d/temp1_input", i);
     file = fopen(path, "r");
@@ -265,13 +265,13 @@ static void messages_at_load_are_explained(void **state) {
   while ((line = strtok_r(NULL, "\n", &rest))) {
     int level = 7;
 
-    if (strstr(line, "Initialized npu ")) break;
+    if (strstr(line, "Initialized qnpu ")) break;
     if (sscanf(line, "<%d>", &level) != 1 || level % 8 > WARNING) continue;
     /* Reports on pages that an earlier program gave back, and the kernel's count of reports that it left out. Reports
      * on the driver's own memory fail the test. */
     if (strstr(line, "*ERROR* caches: ") && strstr(line, ": unknown memory at ")) continue;
-    if (strstr(line, "npu_cache_log: ") && strstr(line, " callbacks suppressed")) continue;
-    if (strstr(line, " npu") && !is_explained(log, line)) fail_msg("at load: %s", line);
+    if (strstr(line, "qnpu_cache_log: ") && strstr(line, " callbacks suppressed")) continue;
+    if (strstr(line, " qnpu") && !is_explained(log, line)) fail_msg("at load: %s", line);
   }
   assert_non_null(line); /* the card has been registered */
   free(lines);

@@ -651,7 +651,7 @@ static void three_processes_share_twice_the_card(void **state) {
 static int own_jobs(const char *text) {
   int count = 0;
 
-  for (const char *line = text; (line = trace_find(line, "npu_job_submit:", "ctx=0 ", NULL)); count++)
+  for (const char *line = text; (line = trace_find(line, "qnpu_job_submit:", "ctx=0 ", NULL)); count++)
     line = strchr(line, '\n');
   return count;
 }
@@ -663,7 +663,7 @@ static int own_jobs(const char *text) {
  */
 static void busy_cores_do_not_hold_up_moves(void **state) {
   enum { SMALL = 64 };
-  static const char *const events[] = {"npu/npu_job_submit"};
+  static const char *const events[] = {"qnpu/qnpu_job_submit"};
   static struct bo small[SMALL];
   struct drm_npu_bo_wait idle = {.timeout_ns = INT64_MAX};
   uint64_t total = card_total(), seqnos[NPU_MAX_CORES];

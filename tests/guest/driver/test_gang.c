@@ -114,7 +114,7 @@ static void core_cycles(unsigned long long cycles[CORES]) {
   char key[32];
 
   for (int i = 0; i < CORES; i++) {
-    snprintf(key, sizeof(key), "npu-cycles-core%d", i);
+    snprintf(key, sizeof(key), "qnpu-cycles-core%d", i);
     cycles[i] = fdinfo_number(fd, key);
   }
 }

@@ -407,7 +407,7 @@ static void unbound_while_a_job_stands_still(void **state) {
 #define LEFT_BYTES KIB(64)
 
 static long module_users(void) {
-  FILE *file = fopen("/sys/module/npu/refcnt", "r");
+  FILE *file = fopen("/sys/module/qnpu/refcnt", "r");
   long count;
 
   assert_non_null(file);

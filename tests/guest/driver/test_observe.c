@@ -47,7 +47,7 @@ static const char *must_find(const char *from, const char *a, const char *b, con
 }
 
 static void one_job_is_followed_from_submission_to_completion(void **state) {
-  static const char *const events[] = {"npu", "dma_fence/dma_fence_signaled"};
+  static const char *const events[] = {"qnpu", "dma_fence/dma_fence_signaled"};
   char seqno[32], fence[64], fence_context[64], id[32];
   const char *submit_line, *run, *done, *signalled;
   struct drm_npu_wait wait;
@@ -70,26 +70,26 @@ static void one_job_is_followed_from_submission_to_completion(void **state) {
   assert_int_equal(syncobj_status(fd, out), 0);
   snprintf(seqno, sizeof(seqno), ":%llu ctx=", (unsigned long long)job.args.seqno);
   snprintf(id, sizeof(id), "ctx=%u ", ctx);
-  text = trace_wait("npu_job_submit:", seqno, id);
+  text = trace_wait("qnpu_job_submit:", seqno, id);
   snprintf(fence_context, sizeof(fence_context), "context=%llu ",
-           trace_number(must_find(text, "npu_job_submit:", seqno, id), "fence="));
+           trace_number(must_find(text, "qnpu_job_submit:", seqno, id), "fence="));
   free(text);
   free(trace_wait("dma_fence_signaled:", fence_context, NULL));
   text = trace_end();
 
-  submit_line = must_find(text, "npu_job_submit:", seqno, id);
+  submit_line = must_find(text, "qnpu_job_submit:", seqno, id);
   assert_int_equal(trace_number(submit_line, "regions="), 1);
   snprintf(fence, sizeof(fence), "fence=%llu:%llu ", trace_number(submit_line, "fence="),
            (unsigned long long)job.args.seqno);
 
-  run = must_find(submit_line, "npu_job_run:", fence, "error=0");
+  run = must_find(submit_line, "qnpu_job_run:", fence, "error=0");
   assert_int_equal(trace_number(run, "queue="), trace_number(submit_line, "queue="));
-  done = must_find(run, "npu_job_done:", fence, "status=0 error=0");
+  done = must_find(run, "qnpu_job_done:", fence, "status=0 error=0");
   assert_int_equal(trace_number(done, "cycles="), wait.cycles);
   assert_int_equal(trace_number(done, "queue="), trace_number(run, "queue="));
 
   /* The fence that syncobjs and buffers have. */
-  signalled = must_find(done, "dma_fence_signaled:", "driver=npu", fence_context);
+  signalled = must_find(done, "dma_fence_signaled:", "driver=qnpu", fence_context);
   assert_int_equal(trace_number(signalled, "seqno="), job.args.seqno);
   free(text);
   syncobj_destroy(fd, out);
@@ -97,7 +97,7 @@ static void one_job_is_followed_from_submission_to_completion(void **state) {
 }
 
 static void failures_and_waits_are_told(void **state) {
-  static const char *const events[] = {"npu"};
+  static const char *const events[] = {"qnpu"};
   uint32_t syncobj = syncobj_create(fd);
   struct drm_npu_wait wait;
   struct stream stream;
@@ -134,12 +134,12 @@ static void failures_and_waits_are_told(void **state) {
   text = trace_end();
 
   snprintf(fence, sizeof(fence), ":%llu ", (unsigned long long)bad.args.seqno);
-  line = must_find(text, "npu_job_done:", fence, "error=-5");
+  line = must_find(text, "qnpu_job_done:", fence, "error=-5");
   assert_int_equal(trace_number(line, "status="), NPU_STATUS_REGION_BOUNDS);
   snprintf(fence, sizeof(fence), ":%llu ", (unsigned long long)follower.args.seqno);
-  must_find(text, "npu_job_wait:", fence, "waits for");
-  must_find(line, "npu_job_run:", fence, "error=-125");
-  must_find(line, "npu_job_done:", fence, "error=-125");
+  must_find(text, "qnpu_job_wait:", fence, "waits for");
+  must_find(line, "qnpu_job_run:", fence, "error=-125");
+  must_find(line, "qnpu_job_done:", fence, "error=-125");
   free(text);
   bo_destroy(fd, &bo);
   stream_destroy(fd, &stream);
@@ -147,7 +147,7 @@ static void failures_and_waits_are_told(void **state) {
 }
 
 static void life_of_a_buffer_is_told(void **state) {
-  static const char *const events[] = {"npu"};
+  static const char *const events[] = {"qnpu"};
   const char *create, *unmap, *done;
   char address[48], ticket[32], created[48];
   struct bo bo;
@@ -157,24 +157,24 @@ static void life_of_a_buffer_is_told(void **state) {
   trace_begin(events, COUNT(events));
   bo_create(fd, KIB(12), DRM_NPU_BO_CARD, &bo);
   assert_int_equal(raw_gem_close(fd, bo.handle), 0);
-  free(trace_wait("npu_bo_free:", "size=12288", NULL));
+  free(trace_wait("qnpu_bo_free:", "size=12288", NULL));
   text = trace_end();
 
   snprintf(created, sizeof(created), "size=12288 flags=%#x", bo_place(fd, DRM_NPU_BO_CARD));
-  create = must_find(text, "npu_bo_create:", created, NULL);
-  must_find(text, "npu_bo_move:", "size=12288", has_card_memory(fd) ? "to=2" : "to=1");
+  create = must_find(text, "qnpu_bo_create:", created, NULL);
+  must_find(text, "qnpu_bo_move:", "size=12288", has_card_memory(fd) ? "to=2" : "to=1");
   snprintf(address, sizeof(address), "va=%#llx bytes=0x3000", (unsigned long long)bo.va);
-  must_find(create, "npu_invalidate:", address, NULL);
-  unmap = must_find(strchr(create, '\n') + 1, "npu_invalidate:", NULL, NULL);
+  must_find(create, "qnpu_invalidate:", address, NULL);
+  unmap = must_find(strchr(create, '\n') + 1, "qnpu_invalidate:", NULL, NULL);
   snprintf(ticket, sizeof(ticket), "ticket=%llu ", trace_number(unmap, "ticket="));
-  done = must_find(unmap, "npu_invalidate_done:", ticket, "answered=1");
-  must_find(done, "npu_bo_free:", "size=12288", NULL);
+  done = must_find(unmap, "qnpu_invalidate_done:", ticket, "answered=1");
+  must_find(done, "qnpu_bo_free:", "size=12288", NULL);
   free(text);
 }
 
 /* What a page table covered goes with it: a card may have remembered the way to it. While it has entries, it stays. */
 static void the_range_of_an_empty_table_is_invalidated(void **state) {
-  static const char *const events[] = {"npu/npu_invalidate"};
+  static const char *const events[] = {"qnpu/qnpu_invalidate"};
   const uint64_t covered = 1ull << 39; /* by an entry of the root, which is all that stays */
   int other = npu_open();
   struct bo first, second;
@@ -190,10 +190,10 @@ static void the_range_of_an_empty_table_is_invalidated(void **state) {
   assert_int_equal(raw_gem_close(other, second.handle), 0);
   text = trace_end();
 
-  line = must_find(text, "npu_invalidate:", NULL, NULL);
+  line = must_find(text, "qnpu_invalidate:", NULL, NULL);
   assert_int_equal(trace_number(line, "va="), first.va);
   assert_int_equal(trace_number(line, "bytes="), first.size);
-  line = must_find(strchr(line, '\n') + 1, "npu_invalidate:", NULL, NULL);
+  line = must_find(strchr(line, '\n') + 1, "qnpu_invalidate:", NULL, NULL);
   assert_int_equal(trace_number(line, "va="), second.va / covered * covered);
   assert_int_equal(trace_number(line, "bytes="), covered);
   free(text);
@@ -202,7 +202,7 @@ static void the_range_of_an_empty_table_is_invalidated(void **state) {
 
 /* Until the card has forgotten a page table, its memory is nobody else's. */
 static void a_page_table_is_freed_after_the_invalidation(void **state) {
-  static const char *const events[] = {"npu/npu_invalidate", "npu/npu_invalidate_done", "kmem/kfree"};
+  static const char *const events[] = {"qnpu/qnpu_invalidate", "qnpu/qnpu_invalidate_done", "kmem/kfree"};
   const char *line, *done, *freed;
   int other = npu_open();
   char ticket[32];
@@ -216,19 +216,19 @@ static void a_page_table_is_freed_after_the_invalidation(void **state) {
   assert_int_equal(raw_gem_close(other, bo.handle), 0);
   text = trace_end();
 
-  line = must_find(text, "npu_invalidate:", NULL, NULL);
+  line = must_find(text, "qnpu_invalidate:", NULL, NULL);
   snprintf(ticket, sizeof(ticket), "ticket=%llu ", trace_number(line, "ticket="));
-  done = must_find(line, "npu_invalidate_done:", ticket, "answered=1");
-  freed = must_find(text, "observe-", "kfree:", "[npu]"); /* what this process frees in the module */
+  done = must_find(line, "qnpu_invalidate_done:", ticket, "answered=1");
+  freed = must_find(text, "observe-", "kfree:", "[qnpu]"); /* what this process frees in the module */
   if (freed < done) fail_msg("freed too early:\n%s", text);
-  for (int table = 1; table < 3; table++) freed = must_find(strchr(freed, '\n') + 1, "observe-", "kfree:", "[npu]");
+  for (int table = 1; table < 3; table++) freed = must_find(strchr(freed, '\n') + 1, "observe-", "kfree:", "[qnpu]");
   free(text);
   close(other);
 }
 
 /* The entries of a sealed buffer change, and the card learns of it before the call returns. */
 static void a_seal_is_told_to_the_card(void **state) {
-  static const char *const events[] = {"npu"};
+  static const char *const events[] = {"qnpu"};
   static const uint32_t kinds[] = {DRM_NPU_BO_CARD, DRM_NPU_BO_SYSTEM};
   char address[64], ticket[32];
   const char *line;
@@ -242,16 +242,16 @@ static void a_seal_is_told_to_the_card(void **state) {
     assert_int_equal(raw_bo_seal(fd, bo.handle), 0);
     text = trace_end();
     snprintf(address, sizeof(address), "va=%#llx bytes=%#llx ", (unsigned long long)bo.va, (unsigned long long)bo.size);
-    line = must_find(text, "npu_invalidate:", address, NULL);
+    line = must_find(text, "qnpu_invalidate:", address, NULL);
     snprintf(ticket, sizeof(ticket), "ticket=%llu ", trace_number(line, "ticket="));
-    must_find(line, "npu_invalidate_done:", ticket, "answered=1");
+    must_find(line, "qnpu_invalidate_done:", ticket, "answered=1");
     free(text);
     bo_destroy(fd, &bo);
   }
 }
 
 static void contexts_are_told(void **state) {
-  static const char *const events[] = {"npu/npu_ctx_create", "npu/npu_ctx_kill"};
+  static const char *const events[] = {"qnpu/qnpu_ctx_create", "qnpu/qnpu_ctx_kill"};
   struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_LOW, .core_mask = 1};
   char id[32];
   char *text;
@@ -262,7 +262,7 @@ static void contexts_are_told(void **state) {
   ctx_destroy(fd, args.ctx_id);
   text = trace_end();
   snprintf(id, sizeof(id), "ctx=%u ", args.ctx_id);
-  must_find(must_find(text, "npu_ctx_create:", id, "priority=0 cores=0x1"), "npu_ctx_kill:", id, "error=-125");
+  must_find(must_find(text, "qnpu_ctx_create:", id, "priority=0 cores=0x1"), "qnpu_ctx_kill:", id, "error=-125");
   free(text);
 }
 
@@ -295,17 +295,17 @@ static void attributes_agree_with_queries(void **state) {
 
   (void)state;
   npu_info(fd, &info);
-  read_attribute("npu/hw_version", text, sizeof(text));
+  read_attribute("qnpu/hw_version", text, sizeof(text));
   assert_string_equal(text, "1.0\n");
-  assert_int_equal(number_of("npu/isa_version"), info.isa_version);
-  assert_int_equal(number_of("npu/cores"), info.cores);
-  assert_int_equal(number_of("npu/queues"), info.queues);
-  assert_int_equal(number_of("npu/max_clock_khz"), info.clock_khz);
-  assert_true(number_of("npu/clock_khz") <= info.clock_khz);
+  assert_int_equal(number_of("qnpu/isa_version"), info.isa_version);
+  assert_int_equal(number_of("qnpu/cores"), info.cores);
+  assert_int_equal(number_of("qnpu/queues"), info.queues);
+  assert_int_equal(number_of("qnpu/max_clock_khz"), info.clock_khz);
+  assert_true(number_of("qnpu/clock_khz") <= info.clock_khz);
 
   run_nop(fd, ctx);
   npu_status(fd, &now);
-  read_attribute("npu/jobs", text, sizeof(text));
+  read_attribute("qnpu/jobs", text, sizeof(text));
   npu_status(fd, &later); /* the driver may have jobs of its own */
   for (uint32_t i = 0; i < info.cores; i++) {
     unsigned long long n = strtoull(at, &at, 10);
@@ -315,13 +315,13 @@ static void attributes_agree_with_queries(void **state) {
   }
   assert_true(jobs > 0);
   assert_string_equal(at, "\n");
-  assert_true(number_of("npu/busy_cycles") >= now.busy_cycles[0]);
-  assert_int_equal(number_of("npu/resets"), now.resets);
-  assert_int_equal(number_of("npu/core_resets"), now.core_resets);
-  assert_int_equal(number_of("npu/aborted_jobs"), now.aborted_jobs);
-  assert_int_equal(number_of("npu/thermal_events"), now.thermal_events);
-  assert_int_equal(number_of("npu/ecc_corrected"), now.ecc_corrected);
-  assert_int_equal(number_of("npu/ecc_uncorrected"), now.ecc_uncorrected);
+  assert_true(number_of("qnpu/busy_cycles") >= now.busy_cycles[0]);
+  assert_int_equal(number_of("qnpu/resets"), now.resets);
+  assert_int_equal(number_of("qnpu/core_resets"), now.core_resets);
+  assert_int_equal(number_of("qnpu/aborted_jobs"), now.aborted_jobs);
+  assert_int_equal(number_of("qnpu/thermal_events"), now.thermal_events);
+  assert_int_equal(number_of("qnpu/ecc_corrected"), now.ecc_corrected);
+  assert_int_equal(number_of("qnpu/ecc_uncorrected"), now.ecc_uncorrected);
 }
 
 static int sees_only_time(int socket) {
@@ -337,9 +337,9 @@ static int sees_only_time(int socket) {
   CHECK(!status.core_busy);
   for (int i = 0; i < DRM_NPU_MAX_CORES; i++)
     CHECK(!status.jobs[i] && !status.busy_cycles[i] && status.busy_ns[i] % 100000000 == 0);
-  device_path(own, "npu/jobs", path, sizeof(path));
+  device_path(own, "qnpu/jobs", path, sizeof(path));
   CHECK(open(path, O_RDONLY) < 0 && errno == EACCES);
-  device_path(own, "npu/busy_cycles", path, sizeof(path));
+  device_path(own, "qnpu/busy_cycles", path, sizeof(path));
   CHECK(open(path, O_RDONLY) < 0 && errno == EACCES);
   return 0;
 }
@@ -388,9 +388,9 @@ static void utilisation_rises_and_falls(void **state) {
   /* A reading tells of the time since the one before, in which a job was always on a core, or nearly. */
   while (busiest < 50 && now_ms() < end) {
     for (int i = 0; i < 8; i++) submit(fd, ctx, &work.job);
-    read_attribute("npu/utilization", text, sizeof(text));
+    read_attribute("qnpu/utilization", text, sizeof(text));
     run_ok(fd, ctx, &work.job);
-    read_attribute("npu/utilization", text, sizeof(text));
+    read_attribute("qnpu/utilization", text, sizeof(text));
     for (char *at = text; *at && *at != '\n';) {
       n = strtoull(at, &at, 10);
       assert_true(n <= 100);
@@ -398,7 +398,7 @@ static void utilisation_rises_and_falls(void **state) {
     }
   }
   assert_true(busiest >= 50);
-  while (number_of("npu/utilization")) {
+  while (number_of("qnpu/utilization")) {
     assert_true(now_ms() < end);
     usleep(50000);
   }
@@ -420,7 +420,7 @@ static unsigned long clock_after(unsigned long wanted, struct work *work) {
   for (int i = 0; i < 50 && khz != wanted; i++) {
     if (work) submit(fd, ctx, &work->job);
     usleep(250000);
-    khz = number_of("npu/clock_khz");
+    khz = number_of("qnpu/clock_khz");
     if (work) wait_ok(fd, ctx, work->job.args.seqno);
   }
   return khz;
@@ -436,7 +436,7 @@ static void clock_follows_the_load(void **state) {
   /* A kernel without devfreq, such as the debug kernel, leaves the clock alone. */
   if (!devfreq_folder(path, sizeof(path))) {
     if (!access("/sys/class/devfreq", F_OK)) fail_msg("devfreq does not know the card");
-    assert_int_equal(number_of("npu/clock_khz"), info.clock_khz);
+    assert_int_equal(number_of("qnpu/clock_khz"), info.clock_khz);
     return;
   }
   work_create(&work, 600);
@@ -457,7 +457,7 @@ static FILE *hwmon_file(const char *name) {
     if (!file) continue;
     if (fscanf(file, "%31s", kind) != 1) kind[0] = 0;
     fclose(file);
-    if (strcmp(kind, "npu")) continue;
+    if (strcmp(kind, "qnpu")) continue;
     snprintf(path, sizeof(path), "/sys/class/hwmon/hwmon%d/%s", i, name);
     file = fopen(path, "r");
     if (!file) fail_msg("%s: %s", path, strerror(errno));
@@ -598,7 +598,7 @@ static void fdinfo_has_the_time_of_each_core(void **state) {
   job_init(&job);
   job_gdma(&job, &stream);
   for (uint32_t core = 0; core < info.cores; core++) {
-    const unsigned long long jobs = fdinfo_number(fd, "npu-jobs"), cycles = fdinfo_of_core("npu-cycles", core);
+    const unsigned long long jobs = fdinfo_number(fd, "qnpu-jobs"), cycles = fdinfo_of_core("qnpu-cycles", core);
     const unsigned long long busy = fdinfo_of_core("drm-engine", core);
     int64_t begin;
 
@@ -609,9 +609,9 @@ static void fdinfo_has_the_time_of_each_core(void **state) {
     assert_in_range(fdinfo_of_core("drm-engine", core) - busy, 1, monotonic_ns() - begin);
     ctx_destroy(fd, args.ctx_id);
     assert_true(wait.cycles > 0);
-    assert_int_equal(fdinfo_of_core("npu-cycles", core), cycles + wait.cycles);
-    assert_int_equal(fdinfo_of_core("npu-modelled", core), (cycles + wait.cycles) * 1000000 / info.clock_khz);
-    assert_int_equal(fdinfo_number(fd, "npu-jobs"), jobs + 1);
+    assert_int_equal(fdinfo_of_core("qnpu-cycles", core), cycles + wait.cycles);
+    assert_int_equal(fdinfo_of_core("qnpu-modelled", core), (cycles + wait.cycles) * 1000000 / info.clock_khz);
+    assert_int_equal(fdinfo_number(fd, "qnpu-jobs"), jobs + 1);
   }
   stream_destroy(fd, &stream);
 }

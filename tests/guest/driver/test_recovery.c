@@ -168,7 +168,7 @@ static void a_job_that_never_began_takes_no_time(void **state) {
   usleep(1000);
   ctx_destroy(other, args.ctx_id);
   snprintf(busy, sizeof(busy), "drm-engine-core%d", __builtin_ctz(args.core_mask));
-  snprintf(cycles, sizeof(cycles), "npu-cycles-core%d", __builtin_ctz(args.core_mask));
+  snprintf(cycles, sizeof(cycles), "qnpu-cycles-core%d", __builtin_ctz(args.core_mask));
   /* Unless the host was so slow that the watchdog has made room for it. */
   if (!fdinfo_number(other, cycles)) assert_int_equal(fdinfo_number(other, busy), 0);
   assert_killed(seqno, NPU_STATUS_ABORTED);

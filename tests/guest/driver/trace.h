@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Mounts tracefs where it is not, empties the buffer and enables events ("npu", "dma_fence/dma_fence_signaled", ...).
+/* Mounts tracefs where it is not, empties the buffer and enables events ("qnpu", "dma_fence/dma_fence_signaled", ...).
  */
 void trace_begin(const char *const *events, size_t count);
 /* Waits until a line contains all of `a`, `b` and `c` (NULL: anything), and ends the test if none does for some 10 s.

@@ -25,7 +25,7 @@ SMI = sys.argv.pop(1)
 LIMIT = 300  # seconds that anything may take
 TERM = os.environ.get("NPU_TEST_TERM", "xterm")
 # A block of a SoC has no memory of its own.
-MEMORY = " MiB of the system" if glob.glob("/sys/bus/platform/drivers/npu/*/accel") else "memory  ["
+MEMORY = " MiB of the system" if glob.glob("/sys/bus/platform/drivers/qnpu/*/accel") else "memory  ["
 
 
 class Live:

@@ -44,8 +44,8 @@ class Clients : public testing::Test {
   static std::string info(const std::string &driver, const std::string &client) {
     return "pos:\t0\nflags:\t02\ndrm-driver:\t" + driver + "\ndrm-client-id:\t" + client +
            "\ndrm-pdev:\t0000:01:00.0\ndrm-engine-core0:\t1000000 ns\ndrm-engine-core1:\t500000 "
-           "ns\nnpu-modelled-core0:\t30 ns\nnpu-modelled-core1:\t12 ns\nnpu-cycles-core0:\t30\n"
-           "npu-submissions:\t3\nnpu-jobs:\t7\ndrm-resident-card:\t64 MiB\n"
+           "ns\nqnpu-modelled-core0:\t30 ns\nqnpu-modelled-core1:\t12 ns\nqnpu-cycles-core0:\t30\n"
+           "qnpu-submissions:\t3\nqnpu-jobs:\t7\ndrm-resident-card:\t64 MiB\n"
            "drm-resident-system:\t5 KiB\n";
   }
 
@@ -53,10 +53,10 @@ class Clients : public testing::Test {
 };
 
 TEST_F(Clients, FilesOfTheDriverAreFoundOncePerClient) {
-  add("77", "infer", "3", info("npu", "4"));
-  add("77", "infer", "5", info("npu", "4"));  // a duplicate
-  add("77", "infer", "6", info("npu", "5"));
-  add("12", "other", "3", info("npu", "9"));
+  add("77", "infer", "3", info("qnpu", "4"));
+  add("77", "infer", "5", info("qnpu", "4"));  // a duplicate
+  add("77", "infer", "6", info("qnpu", "5"));
+  add("12", "other", "3", info("qnpu", "9"));
   const auto clients = find_clients(proc_.string());
   ASSERT_EQ(clients.size(), 3u);
   EXPECT_EQ(clients[0].pid, 12);
@@ -74,8 +74,8 @@ TEST_F(Clients, FilesOfTheDriverAreFoundOncePerClient) {
 }
 
 TEST_F(Clients, ProcessesHaveAUserAndArguments) {
-  add("77", "infer", "3", info("npu", "4"));
-  add("78", "other", "3", info("npu", "5"));
+  add("77", "infer", "3", info("qnpu", "4"));
+  add("78", "other", "3", info("qnpu", "5"));
   std::ofstream(proc_ / "78" / "status") << "Uid:\t0\t987654\t0\t0\n";
   fs::remove(proc_ / "78" / "cmdline");
   const auto clients = find_clients(proc_.string());
@@ -89,9 +89,9 @@ TEST_F(Clients, ProcessesHaveAUserAndArguments) {
 
 TEST_F(Clients, WhatCannotBeSeenIsKnown) {
   bool complete = false;
-  add("77", "infer", "3", info("npu", "4"));
-  add("78", "infer", "3", info("npu", "4"));  // a file that two processes share
-  add("79", "infer", "3", info("npu", "5"));
+  add("77", "infer", "3", info("qnpu", "4"));
+  add("78", "infer", "3", info("qnpu", "4"));  // a file that two processes share
+  add("79", "infer", "3", info("qnpu", "5"));
   const auto clients = find_clients(proc_.string(), &complete);
   EXPECT_TRUE(complete);
   // The driver's count has npu-smi's own file, too.
@@ -113,9 +113,9 @@ TEST_F(Clients, WhatCannotBeSeenIsKnown) {
 TEST_F(Clients, EverythingElseIsLeftOut) {
   add("5", "desktop", "3", info("i915", "1"));
   add("6", "plain", "3", "pos:\t0\nflags:\t02\n");
-  add("7", "strange", "3", std::string(3000, ':') + "\n\n\tdrm-driver npu");
-  add("self", "npu", "3", info("npu", "1"));
-  add("8x", "npu", "3", info("npu", "1"));
+  add("7", "strange", "3", std::string(3000, ':') + "\n\n\tdrm-driver qnpu");
+  add("self", "npu", "3", info("qnpu", "1"));
+  add("8x", "npu", "3", info("qnpu", "1"));
   fs::create_directories(proc_ / "9");
   EXPECT_TRUE(find_clients(proc_.string()).empty());
   EXPECT_TRUE(find_clients("/nonexistent").empty());
@@ -125,7 +125,7 @@ Report example() {
   Card card;
   card.chip = "QNPU1";
   card.transport = "drm";
-  card.driver = "npu 1.0.0";
+  card.driver = "qnpu 1.0.0";
   card.bus = "0000:01:00.0";
   card.info.cores = 2;
   card.status.temperature_mc = 42500;
@@ -152,7 +152,7 @@ const Format &format_of(const std::string &option) {
 
 TEST(Formats, TheTableHasEverything) {
   const std::string text = formats()[0].write(example(), "1.2.3");
-  for (const char *part : {"npu-smi 1.2.3", "driver npu 1.0.0", "transport drm", "QNPU1", "0000:01:00.0", "42.5 C",
+  for (const char *part : {"npu-smi 1.2.3", "driver qnpu 1.0.0", "transport drm", "QNPU1", "0000:01:00.0", "42.5 C",
                            "5.2 W", "1000 MHz", "64 / 504   MiB", "321", "64.0 MiB"})
     EXPECT_NE(text.find(part), text.npos) << part << "\n" << text;
 }
@@ -189,7 +189,7 @@ TEST(Formats, ABlockOfASocHasNoMemoryButAWatch) {
   const std::string lines = "cache lines uncleaned 5, stale 6, overwritten 7, discarded 8\n";
   const std::string text = formats()[0].write(soc(), "1");
   for (const std::string &part : std::vector<std::string>{"| soc  ", "     24 MiB system |", " - MiB |",
-                                                          "\nNPU 0: driver npu 1.0.0", "\nNPU 0: " + lines})
+                                                          "\nNPU 0: driver qnpu 1.0.0", "\nNPU 0: " + lines})
     EXPECT_NE(text.find(part), text.npos) << part << " in " << text;
   const nlohmann::json card = nlohmann::json::parse(formats()[1].write(soc(), "1")).at("cards").at(0);
   EXPECT_EQ(card.at("cache_uncleaned"), 5);
@@ -201,7 +201,7 @@ TEST(Formats, ABlockOfASocHasNoMemoryButAWatch) {
   const std::string live = shown(soc(), 40, 100);
   EXPECT_NE(live.find("memory  24 MiB of the system\n"), live.npos) << live;
   EXPECT_NE(live.find("  " + lines), live.npos) << live;
-  EXPECT_NE(live.find("NPU 0  QNPU1  soc  npu 1.0.0"), live.npos) << live;
+  EXPECT_NE(live.find("NPU 0  QNPU1  soc  qnpu 1.0.0"), live.npos) << live;
 }
 
 TEST(Formats, ABlockOfASocIsNoCardAnywhere) {
@@ -296,9 +296,9 @@ TEST(Formats, BusyAndModelledTimeAreTwo) {
 
 TEST(Formats, TheListHasALineEach) {
   EXPECT_EQ(format_of("-L").write(example(), "1"),
-            "NPU 0: QNPU1 (bus 0000:01:00.0, driver npu 1.0.0, 2 cores, 504 MiB)\n");
+            "NPU 0: QNPU1 (bus 0000:01:00.0, driver qnpu 1.0.0, 2 cores, 504 MiB)\n");
   EXPECT_EQ(format_of("-L").write(soc(), "1"),
-            "NPU 0: QNPU1 (bus soc, driver npu 1.0.0, 2 cores, no memory of its own)\n");
+            "NPU 0: QNPU1 (bus soc, driver qnpu 1.0.0, 2 cores, no memory of its own)\n");
 }
 
 TEST(Formats, JsonIsJson) {

@@ -35,13 +35,13 @@ std::string fill() {
   return hex(c);
 }
 
-std::string dump(const std::string &lines) { return "npu-coredump 1\n" + lines + "end\n"; }
+std::string dump(const std::string &lines) { return "qnpu-coredump 1\n" + lines + "end\n"; }
 
 std::string decode(const std::string &lines) {
   std::string text;
   EXPECT_EQ(dump::decode(dump(lines), text).message(), "");
-  EXPECT_TRUE(text.starts_with("npu-coredump 1\n") && text.ends_with("end\n"));
-  return text.substr(15, text.size() - 15 - 4);
+  EXPECT_TRUE(text.starts_with("qnpu-coredump 1\n") && text.ends_with("end\n"));
+  return text.substr(16, text.size() - 16 - 4);
 }
 
 TEST(Dump, CommandsAreDisassembled) {
@@ -91,13 +91,13 @@ TEST(Dump, CommandsOfAJobStandAlone) {
 
 TEST(Dump, OthersAndPartsAreErrors) {
   std::string text;
-  EXPECT_EQ(dump::decode("", text).message(), "this does not begin with \"npu-coredump 1\"");
+  EXPECT_EQ(dump::decode("", text).message(), "this does not begin with \"qnpu-coredump 1\"");
   EXPECT_EQ(text, "");
-  EXPECT_FALSE(dump::decode("npu-coredump 10\nend\n", text).ok());
+  EXPECT_FALSE(dump::decode("qnpu-coredump 10\nend\n", text).ok());
   EXPECT_EQ(text, "");
-  EXPECT_EQ(dump::decode("npu-coredump 1\nregister A 0x", text).message(),
+  EXPECT_EQ(dump::decode("qnpu-coredump 1\nregister A 0x", text).message(),
             "the dump is cut off: its last line is not \"end\"");
-  EXPECT_EQ(text, "npu-coredump 1\nregister A 0x\n");
+  EXPECT_EQ(text, "qnpu-coredump 1\nregister A 0x\n");
 }
 
 TEST(Dump, DamagedDumpsAreHarmless) {

@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Contexts: a hardware queue, a fence page, and what became of the jobs.
+ *
+ * The end of a context has two parts. qnpu_ctx_kill() stops the card and gives back whatever
+ * belongs to the card; it runs once, from the ioctl, the end of the file or the end of the device.
+ * The memory of the structure goes with the last reference, which a fence in a foreign hand may
+ * hold.
+ */
+#include <linux/capability.h>
+#include <linux/dma-mapping.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/wait_bit.h>
+
+#include <drm/drm_print.h>
+#include <drm/drm_utils.h>
+
+#include "qnpu_attach.h"
+#include "qnpu_ctx.h"
+#include "qnpu_file.h"
+#include "qnpu_job.h"
+#include "qnpu_params.h"
+#include "qnpu_recover.h"
+#include "qnpu_trace.h"
+
+static void qnpu_ctx_release(struct kref *kref)
+{
+	struct qnpu_ctx *ctx = container_of(kref, struct qnpu_ctx, kref);
+
+	put_page(ctx->fence_page);
+	kfree_rcu(ctx, rcu);
+}
+
+/**
+ * qnpu_ctx_put - drop a reference; does not sleep
+ * @ctx: context
+ */
+void qnpu_ctx_put(struct qnpu_ctx *ctx)
+{
+	kref_put(&ctx->kref, qnpu_ctx_release);
+}
+
+/**
+ * qnpu_ctx_lookup - find a context
+ * @file: file
+ * @id: its id
+ *
+ * Returns it with a reference, or NULL.
+ */
+struct qnpu_ctx *qnpu_ctx_lookup(struct drm_file *file, u32 id)
+{
+	struct qnpu_file *nfile = to_qnpu_file(file);
+	struct qnpu_ctx *ctx;
+
+	xa_lock(&nfile->ctxs);
+	ctx = xa_load(&nfile->ctxs, id);
+	if (ctx)
+		qnpu_ctx_get(ctx);
+	xa_unlock(&nfile->ctxs);
+
+	return ctx;
+}
+
+/* Fence page */
+
+/*
+ * An ordinary page with its own reference count, so that a mapping can outlive context and card.
+ * The card writes and the user reads without a call in between: where the card does not see the
+ * caches the page, zeroed and cleaned, is mapped past them, and the kernel never looks at it again.
+ */
+static int qnpu_ctx_init_fence_page(struct qnpu_ctx *ctx)
+{
+	struct device *dev = ctx->npu->drm.dev;
+
+	ctx->fence_page = alloc_page(QNPU_GFP_USER | __GFP_ZERO);
+	if (!ctx->fence_page)
+		return -ENOMEM;
+
+	ctx->fence_dma = dma_map_page(dev, ctx->fence_page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	if (dma_mapping_error(dev, ctx->fence_dma)) {
+		put_page(ctx->fence_page);
+		return -ENOMEM;
+	}
+
+	return 0;
+}
+
+static vm_fault_t qnpu_fence_page_fault(struct vm_fault *vmf)
+{
+	struct qnpu_ctx *ctx = vmf->vma->vm_private_data;
+
+	if (vmf->pgoff != ctx->id)
+		return VM_FAULT_SIGBUS;
+
+	get_page(ctx->fence_page);
+	vmf->page = ctx->fence_page;
+
+	return 0;
+}
+
+static void qnpu_fence_page_open(struct vm_area_struct *vma)
+{
+	qnpu_ctx_get(vma->vm_private_data);
+}
+
+static void qnpu_fence_page_close(struct vm_area_struct *vma)
+{
+	qnpu_ctx_put(vma->vm_private_data);
+}
+
+static const struct vm_operations_struct qnpu_fence_page_ops = {
+	.fault = qnpu_fence_page_fault,
+	.open = qnpu_fence_page_open,
+	.close = qnpu_fence_page_close,
+};
+
+/**
+ * qnpu_ctx_mmap_fence - map the fence page of a context
+ * @file: caller
+ * @vma: mapping; its offset in pages is the context's id
+ */
+int qnpu_ctx_mmap_fence(struct drm_file *file, struct vm_area_struct *vma)
+{
+	struct qnpu_ctx *ctx;
+
+	if (vma->vm_pgoff > QNPU_MAX_CTX_ID || vma_pages(vma) != 1)
+		return -EINVAL;
+	if (vma->vm_flags & VM_WRITE)
+		return -EACCES;
+
+	ctx = qnpu_ctx_lookup(file, vma->vm_pgoff);
+	if (!ctx)
+		return -ENOENT;
+
+	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE);
+	if (!ctx->npu->coherent) {
+		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+		vm_flags_set(vma, VM_IO); /* nobody reads it for the user, through the caches */
+	}
+	vma->vm_private_data = ctx;
+	vma->vm_ops = &qnpu_fence_page_ops;
+
+	return 0;
+}
+
+/* Creation */
+
+static void qnpu_ctx_kick_work(struct work_struct *work)
+{
+	struct qnpu_ctx *ctx = container_of(work, struct qnpu_ctx, kick_work);
+	struct drm_device *drm = NULL;
+	bool cookie = dma_fence_begin_signalling();
+
+	qnpu_hw_queue_kick(&ctx->queue);
+	dma_fence_end_signalling(cookie);
+	if (READ_ONCE(ctx->orphaned) && !qnpu_hw_queue_waits_for_fences(&ctx->queue)) {
+		WRITE_ONCE(ctx->orphaned, false);
+		drm = &ctx->npu->drm;
+	}
+	qnpu_ctx_put(ctx);
+	drm_dev_put(drm);
+}
+
+static struct qnpu_ctx *qnpu_ctx_new(struct qnpu_device *npu, struct qnpu_vm *vm, bool internal)
+{
+	static struct lock_class_key internal_key;
+	struct qnpu_ctx *ctx;
+	int ret;
+
+	ctx = kzalloc_obj(*ctx, QNPU_GFP_USER);
+	if (!ctx)
+		return ERR_PTR(-ENOMEM);
+
+	kref_init(&ctx->kref);
+	ctx->npu = npu;
+	spin_lock_init(&ctx->fence_lock);
+	ctx->fence_context = dma_fence_context_alloc(1);
+	mutex_init(&ctx->kill_lock);
+	mutex_init(&ctx->submit_lock);
+	ctx->internal = internal;
+	/* Buffers move in submissions of users: the driver's own lock is inside of theirs. */
+	if (ctx->internal)
+		lockdep_set_class_and_name(&ctx->submit_lock, &internal_key, "qnpu_copy_submit");
+	init_waitqueue_head(&ctx->wait);
+	INIT_WORK(&ctx->kick_work, qnpu_ctx_kick_work);
+	INIT_DELAYED_WORK(&ctx->watch_work, qnpu_recover_watch_work);
+	ctx->timeout = msecs_to_jiffies(max(READ_ONCE(qnpu_timeout_ms), 1u));
+
+	ret = qnpu_ctx_init_fence_page(ctx);
+	if (ret) {
+		kfree(ctx);
+		return ERR_PTR(ret);
+	}
+	atomic_inc(&npu->contexts);
+	ctx->vm = qnpu_vm_get(vm);
+
+	return ctx;
+}
+
+/* Undo qnpu_ctx_new(), or the same part at the end of a context. */
+static void qnpu_ctx_drop(struct qnpu_ctx *ctx)
+{
+	unsigned long flags;
+	struct qnpu_vm *vm;
+
+	dma_unmap_page(ctx->npu->drm.dev, ctx->fence_dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	spin_lock_irqsave(&ctx->queue.lock, flags); /* orphans are finished elsewhere */
+	vm = ctx->vm;
+	ctx->vm = NULL;
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+	qnpu_vm_put(vm);
+
+	if (atomic_dec_and_test(&ctx->npu->contexts))
+		wake_up_var(&ctx->npu->contexts);
+}
+
+static struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm *vm, bool internal,
+					u32 priority, u32 core_mask)
+{
+	struct qnpu_ctx *ctx;
+
+	ctx = qnpu_ctx_new(npu, vm, internal);
+	if (IS_ERR(ctx))
+		return ctx;
+	ctx->core_mask = core_mask;
+	qnpu_hw_queue_init(&ctx->queue, ctx, priority, core_mask);
+	mutex_lock(&npu->hw_lock);
+	list_add_tail(&ctx->link, &npu->ctxs);
+	mutex_unlock(&npu->hw_lock);
+
+	return ctx;
+}
+
+/**
+ * qnpu_ctx_create_internal - create a context for the driver itself
+ * @npu: device
+ * @vm: its address space
+ *
+ * It has the card's last queue, which users cannot have.
+ */
+struct qnpu_ctx *qnpu_ctx_create_internal(struct qnpu_device *npu, struct qnpu_vm *vm)
+{
+	struct qnpu_ctx *ctx;
+	int ret;
+
+	ctx = qnpu_ctx_create(npu, vm, true, DRM_NPU_PRIORITY_REALTIME,
+			      GENMASK(npu->info.cores - 1, 0));
+	if (IS_ERR(ctx))
+		return ctx;
+	ret = qnpu_attach_internal(&ctx->queue);
+	if (ret) {
+		qnpu_ctx_kill(ctx, ret);
+		qnpu_ctx_put(ctx);
+		return ERR_PTR(ret);
+	}
+
+	return ctx;
+}
+
+/**
+ * qnpu_ioctl_ctx_create - DRM_IOCTL_NPU_CTX_CREATE
+ * @drm: device
+ * @data: struct drm_npu_ctx_create
+ * @file: caller
+ */
+int qnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct qnpu_device *npu = to_qnpu_device(drm);
+	struct qnpu_file *nfile = to_qnpu_file(file);
+	struct drm_npu_ctx_create *args = data;
+	u32 all = GENMASK(npu->info.cores - 1, 0), id;
+	struct qnpu_vm *vm;
+	struct qnpu_ctx *ctx;
+	int ret, idx;
+
+	if (args->flags || args->core_mask & ~all || args->priority > DRM_NPU_PRIORITY_REALTIME)
+		return -EINVAL;
+	if (args->priority >= DRM_NPU_PRIORITY_HIGH && !capable(CAP_SYS_NICE))
+		return -EACCES;
+
+	vm = qnpu_file_vm(file);
+	if (IS_ERR(vm))
+		return PTR_ERR(vm);
+
+	/* Held, so that a device that goes away sees either no context or a whole one. */
+	if (!qnpu_device_hold(npu, &idx))
+		return -ENODEV;
+	ret = qnpu_attach_prepare(npu, atomic_read(&npu->contexts) + 1);
+	if (ret)
+		ctx = ERR_PTR(ret);
+	else
+		ctx = qnpu_ctx_create(npu, vm, false, args->priority, args->core_mask ?: all);
+	qnpu_device_release(idx);
+	if (IS_ERR(ctx))
+		return PTR_ERR(ctx);
+
+	/* An entry without content first: nobody may find a context that does not know its id. */
+	ret = xa_alloc(&nfile->ctxs, &id, NULL, XA_LIMIT(1, QNPU_MAX_CTX_ID), GFP_KERNEL);
+	if (ret) {
+		qnpu_ctx_kill(ctx, -ECANCELED);
+		qnpu_ctx_put(ctx);
+		return ret;
+	}
+	ctx->id = id;
+	args->ctx_id = id;
+	args->fence_offset = (u64)id << PAGE_SHIFT;
+	trace_qnpu_ctx_create(ctx);
+	xa_store(&nfile->ctxs, id, ctx, GFP_KERNEL);
+
+	return 0;
+}
+
+/* The end */
+
+/**
+ * qnpu_ctx_kill - stop a context and give back what it has of the card
+ * @ctx: context
+ * @error: what unfinished jobs end with
+ */
+void qnpu_ctx_kill(struct qnpu_ctx *ctx, int error)
+{
+	mutex_lock(&ctx->kill_lock);
+	if (ctx->killed)
+		goto out;
+
+	/* No more submissions: those that wait for room are woken, those at work are waited for. */
+	WRITE_ONCE(ctx->dead, error);
+	trace_qnpu_ctx_kill(ctx);
+	wake_up_all(&ctx->wait);
+	mutex_lock(&ctx->submit_lock);
+	mutex_unlock(&ctx->submit_lock);
+
+	/* No more work on the card, then no more jobs, then nobody who looks after them. */
+	qnpu_hw_queue_shutdown(&ctx->queue, error);
+	if (cancel_work_sync(&ctx->kick_work))
+		qnpu_ctx_put(ctx); /* of the work; a later one leaves the device alone */
+	if (qnpu_hw_queue_orphan(&ctx->queue)) {
+		drm_dev_get(&ctx->npu->drm);
+		WRITE_ONCE(ctx->orphaned, true);
+		qnpu_job_kick(ctx);
+	}
+	cancel_delayed_work_sync(&ctx->watch_work);
+
+	qnpu_hw_queue_destroy(&ctx->queue);
+	mutex_lock(&ctx->npu->hw_lock);
+	list_del_init(&ctx->link);
+	mutex_unlock(&ctx->npu->hw_lock);
+	qnpu_ctx_drop(ctx);
+	WRITE_ONCE(ctx->killed, true);
+	wake_up_all(&ctx->wait);
+out:
+	mutex_unlock(&ctx->kill_lock);
+}
+
+static struct qnpu_ctx *qnpu_ctx_first(struct qnpu_device *npu)
+{
+	struct qnpu_ctx *ctx;
+
+	mutex_lock(&npu->hw_lock);
+	ctx = list_first_entry_or_null(&npu->ctxs, struct qnpu_ctx, link);
+	if (ctx)
+		qnpu_ctx_get(ctx);
+	mutex_unlock(&npu->hw_lock);
+
+	return ctx;
+}
+
+/**
+ * qnpu_ctx_kill_all - end all contexts of a device that goes away
+ * @npu: device, unplugged
+ * @error: what unfinished jobs end with
+ *
+ * Waits for those that end elsewhere, too: they leave the table of queues before they have given
+ * their memory back, which takes the device's DMA.
+ */
+void qnpu_ctx_kill_all(struct qnpu_device *npu, int error)
+{
+	struct qnpu_ctx *ctx;
+
+	while ((ctx = qnpu_ctx_first(npu))) {
+		qnpu_ctx_kill(ctx, error);
+		qnpu_ctx_put(ctx);
+	}
+	wait_var_event(&npu->contexts, !atomic_read(&npu->contexts));
+}
+
+/**
+ * qnpu_ctx_close - end all contexts of a file
+ * @file: file that is being closed
+ */
+void qnpu_ctx_close(struct drm_file *file)
+{
+	struct qnpu_file *nfile = to_qnpu_file(file);
+	struct qnpu_ctx *ctx;
+	unsigned long id;
+
+	xa_for_each(&nfile->ctxs, id, ctx) {
+		qnpu_ctx_kill(ctx, -ECANCELED);
+		qnpu_ctx_put(ctx);
+	}
+	xa_destroy(&nfile->ctxs);
+}
+
+/*
+ * Take a context out of the table. The entry of one that is just being created is left alone:
+ * erasing that would give its id away a second time, and the first context would be lost.
+ */
+static struct qnpu_ctx *qnpu_ctx_take(struct qnpu_file *nfile, u32 id)
+{
+	struct qnpu_ctx *ctx;
+
+	xa_lock(&nfile->ctxs);
+	ctx = xa_load(&nfile->ctxs, id);
+	if (ctx)
+		__xa_erase(&nfile->ctxs, id);
+	xa_unlock(&nfile->ctxs);
+
+	return ctx;
+}
+
+/**
+ * qnpu_ioctl_ctx_destroy - DRM_IOCTL_NPU_CTX_DESTROY
+ * @drm: device
+ * @data: struct drm_npu_ctx_destroy
+ * @file: caller
+ */
+int qnpu_ioctl_ctx_destroy(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_npu_ctx_destroy *args = data;
+	struct qnpu_ctx *ctx;
+
+	if (args->pad)
+		return -EINVAL;
+
+	ctx = qnpu_ctx_take(to_qnpu_file(file), args->ctx_id);
+	if (!ctx)
+		return -ENOENT;
+
+	qnpu_ctx_kill(ctx, -ECANCELED);
+	qnpu_ctx_put(ctx);
+
+	return 0;
+}
+
+/* Questions */
+
+/**
+ * qnpu_ioctl_ctx_query - DRM_IOCTL_NPU_CTX_QUERY
+ * @drm: device
+ * @data: struct drm_npu_ctx_query
+ * @file: caller
+ */
+int qnpu_ioctl_ctx_query(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_npu_ctx_query *args = data;
+	struct qnpu_ctx *ctx;
+	unsigned long flags;
+
+	if (args->pad)
+		return -EINVAL;
+
+	ctx = qnpu_ctx_lookup(file, args->ctx_id);
+	if (!ctx)
+		return -ENOENT;
+
+	spin_lock_irqsave(&ctx->queue.lock, flags);
+	args->submitted = READ_ONCE(ctx->submitted);
+	args->completed = ctx->completed;
+	args->errors = ctx->errors;
+	args->victims = ctx->victims;
+	if (ctx->fault_count)
+		args->fault = ctx->faults[(ctx->fault_count - 1) % QNPU_CTX_FAULTS];
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+	qnpu_ctx_put(ctx);
+
+	return 0;
+}
+
+static bool qnpu_ctx_is_completed(struct qnpu_ctx *ctx, u64 seqno)
+{
+	unsigned long flags;
+	bool done;
+
+	/* With the lock, completion and the signalling of the fence are one step. */
+	spin_lock_irqsave(&ctx->queue.lock, flags);
+	done = ctx->completed >= seqno;
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+
+	return done || READ_ONCE(ctx->killed);
+}
+
+/*
+ * A short job is finished before its waiter could sleep and be woken again. So the one that is next
+ * to finish is looked for a while first, unless somebody else wants the processor.
+ */
+static void qnpu_ctx_busywait(struct qnpu_ctx *ctx, const struct drm_npu_wait *args)
+{
+	s64 now = ktime_get_ns();
+	s64 end = min(args->timeout_ns, now + READ_ONCE(qnpu_busywait_us) * NSEC_PER_USEC);
+	int idx;
+
+	/* Entered for each look alone: a device that goes away does not wait for us. */
+	while (now < end && READ_ONCE(ctx->completed) + 1 == args->seqno && !need_resched() &&
+	       !signal_pending(current)) {
+		if (!qnpu_device_try_enter(ctx->npu, &idx))
+			return;
+		qnpu_hw_queue_process(&ctx->queue);
+		qnpu_device_exit(ctx->npu, idx);
+		cpu_relax();
+		now = ktime_get_ns();
+	}
+}
+
+static void qnpu_ctx_find_fault(const struct qnpu_ctx *ctx, u64 seqno, struct drm_npu_fault *fault)
+{
+	u32 i;
+
+	for (i = 0; i < QNPU_CTX_FAULTS; i++) {
+		if (ctx->faults[i].seqno == seqno)
+			*fault = ctx->faults[i];
+	}
+}
+
+static int qnpu_ctx_wait(struct qnpu_ctx *ctx, struct drm_npu_wait *args)
+{
+	struct qnpu_result *result;
+	unsigned long flags;
+	long left;
+
+	qnpu_ctx_busywait(ctx, args);
+	left = wait_event_interruptible_timeout(ctx->wait, qnpu_ctx_is_completed(ctx, args->seqno),
+						drm_timeout_abs_to_jiffies(args->timeout_ns));
+	if (left < 0)
+		return left;
+	if (!left)
+		return -ETIME;
+
+	spin_lock_irqsave(&ctx->queue.lock, flags);
+	if (ctx->completed < args->seqno) {
+		spin_unlock_irqrestore(&ctx->queue.lock, flags);
+		return READ_ONCE(ctx->dead);
+	}
+	memset(&args->fault, 0, sizeof(args->fault));
+	args->known = ctx->completed - args->seqno < QNPU_CTX_RESULTS;
+	result = &ctx->results[args->seqno % QNPU_CTX_RESULTS];
+	args->cycles = args->known ? result->cycles : 0;
+	args->error = args->known ? result->error : 0;
+	if (args->error)
+		qnpu_ctx_find_fault(ctx, args->seqno, &args->fault);
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+
+	return 0;
+}
+
+/**
+ * qnpu_ioctl_wait - DRM_IOCTL_NPU_WAIT
+ * @drm: device
+ * @data: struct drm_npu_wait
+ * @file: caller
+ */
+int qnpu_ioctl_wait(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_npu_wait *args = data;
+	struct qnpu_ctx *ctx;
+	int ret;
+
+	if (args->pad)
+		return -EINVAL;
+
+	ctx = qnpu_ctx_lookup(file, args->ctx_id);
+	if (!ctx)
+		return -ENOENT;
+
+	if (!args->seqno || args->seqno > READ_ONCE(ctx->submitted))
+		ret = -EINVAL;
+	else
+		ret = qnpu_ctx_wait(ctx, args);
+	qnpu_ctx_put(ctx);
+
+	return ret;
+}

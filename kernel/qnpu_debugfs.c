@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * debugfs: what is in use.
+ */
+#include <linux/debugfs.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+
+#include <drm/drm_debugfs.h>
+
+#include "qnpu_ctx.h"
+#include "qnpu_debugfs.h"
+#include "qnpu_device.h"
+#include "qnpu_file.h"
+#include "qnpu_gem.h"
+#include "qnpu_vm.h"
+
+static struct qnpu_device *qnpu_of_seq_file(struct seq_file *m)
+{
+	struct drm_debugfs_entry *entry = m->private;
+
+	return to_qnpu_device(entry->dev);
+}
+
+static void qnpu_show_context(struct seq_file *m, struct qnpu_ctx *ctx)
+{
+	struct qnpu_hw_queue *queue = &ctx->queue;
+	int asid = READ_ONCE(ctx->vm->space.asid);
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	seq_printf(m, "%u %u %#x %d %d %llu %llu %llu %llu %u %u\n", ctx->id, queue->priority,
+		   queue->core_mask, qnpu_hw_queue_is_attached(queue) ? (int)queue->index : -1,
+		   asid, ctx->submitted, ctx->completed, ctx->errors, ctx->victims, queue->sq_tail,
+		   queue->cq_head);
+	spin_unlock_irqrestore(&queue->lock, flags);
+}
+
+/* Those that have no queue of the card at present have -1 there. */
+static int qnpu_show_contexts(struct seq_file *m, void *data)
+{
+	struct qnpu_device *npu = qnpu_of_seq_file(m);
+	struct qnpu_ctx *ctx;
+
+	seq_puts(m, "context priority cores queue asid submitted completed errors victims tail head\n");
+	mutex_lock(&npu->hw_lock);
+	list_for_each_entry(ctx, &npu->ctxs, link) {
+		if (!ctx->internal)
+			qnpu_show_context(m, ctx);
+	}
+	mutex_unlock(&npu->hw_lock);
+
+	return 0;
+}
+
+/* What the card says of itself: the first thing to look at when a job does not end. */
+static int qnpu_show_card(struct seq_file *m, void *data)
+{
+	struct qnpu_device *npu = qnpu_of_seq_file(m);
+	u32 i;
+	int idx;
+
+	if (!qnpu_device_enter_online(npu, &idx))
+		return -ENODEV;
+
+	seq_printf(m, "status %#x\n", qnpu_read(npu, NPU_REG_STATUS));
+	seq_printf(m, "events %#x\n", qnpu_read(npu, NPU_REG_EVENT_STATUS));
+	seq_printf(m, "progress %llu\n", qnpu_read64(npu, NPU_REG_PROGRESS));
+	seq_printf(m, "invalidations %u of %u\n", qnpu_read(npu, NPU_REG_INV_DONE),
+		   qnpu_read(npu, NPU_REG_INV_ISSUED));
+	seq_printf(m, "busy %#x\n", qnpu_read(npu, NPU_REG_CORE_BUSY));
+	for (i = 0; i < npu->info.cores; i++)
+		seq_printf(m, "core %u: queue %u job %llu, retired %u tiu, %u gdma\n", i,
+			   qnpu_read(npu, NPU_CORE_REG(i, NPU_CORE_QUEUE)),
+			   qnpu_read64(npu, NPU_CORE_REG(i, NPU_CORE_JOB_ID)),
+			   qnpu_read(npu, NPU_CORE_REG(i, NPU_CORE_TIU_COMMAND)),
+			   qnpu_read(npu, NPU_CORE_REG(i, NPU_CORE_GDMA_COMMAND)));
+	for (i = 0; i < npu->info.queues; i++) {
+		u32 status = qnpu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_STATUS));
+
+		if (status)
+			seq_printf(m, "queue %u: status %#x, head %u, tail %u\n", i, status,
+				   qnpu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_SQ_HEAD)),
+				   qnpu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_CQ_TAIL)));
+	}
+	qnpu_device_exit(npu, idx);
+
+	return 0;
+}
+
+static int qnpu_show_memory(struct seq_file *m, void *data)
+{
+	struct qnpu_device *npu = qnpu_of_seq_file(m);
+	struct qnpu_card_space space;
+
+	qnpu_mem_card_space(npu, &space);
+	seq_printf(m, "card total %llu\n", space.total);
+	seq_printf(m, "card free %llu\n", space.free);
+	seq_printf(m, "card largest %llu\n", space.largest);
+	seq_printf(m, "card evicted %llu\n", (u64)atomic64_read(&npu->mem.evicted));
+	seq_printf(m, "system used %llu\n", (u64)atomic64_read(&npu->mem.system.used));
+	seq_printf(m, "tables used %d\n", atomic_read(&npu->mmu.tables_used));
+
+	return 0;
+}
+
+static void qnpu_show_client(struct seq_file *m, struct drm_file *file)
+{
+	struct qnpu_gem_usage usage;
+	struct task_struct *task;
+	struct qnpu_ctx *ctx;
+	unsigned long id;
+	u32 contexts = 0;
+	struct pid *pid;
+
+	xa_for_each(&to_qnpu_file(file)->ctxs, id, ctx)
+		contexts++;
+	qnpu_gem_usage(file, &usage);
+
+	rcu_read_lock();
+	pid = rcu_dereference(file->pid);
+	task = pid_task(pid, PIDTYPE_TGID);
+	seq_printf(m, "%llu %d %s %u %llu %llu\n", file->client_id, pid_vnr(pid),
+		   task ? task->comm : "-", contexts, usage.card, usage.system);
+	rcu_read_unlock();
+}
+
+/* A line of heads, and the lines of every open file. */
+static int qnpu_show_files(struct seq_file *m, const char *heads,
+			   void (*show)(struct seq_file *m, struct drm_file *file))
+{
+	struct qnpu_device *npu = qnpu_of_seq_file(m);
+	struct drm_file *file;
+	int ret;
+
+	ret = mutex_lock_interruptible(&npu->drm.filelist_mutex);
+	if (ret)
+		return ret;
+	seq_puts(m, heads);
+	list_for_each_entry(file, &npu->drm.filelist, lhead)
+		show(m, file);
+	mutex_unlock(&npu->drm.filelist_mutex);
+
+	return 0;
+}
+
+static int qnpu_show_clients(struct seq_file *m, void *data)
+{
+	return qnpu_show_files(m, "client pid command contexts card system\n", qnpu_show_client);
+}
+
+static void qnpu_show_file_buffers(struct seq_file *m, struct drm_file *file)
+{
+	struct drm_gem_object *obj;
+	int handle;
+
+	spin_lock(&file->table_lock);
+	idr_for_each_entry(&file->object_idr, obj, handle) {
+		struct qnpu_bo *bo = gem_to_qnpu_bo(obj);
+		u32 place = READ_ONCE(bo->mem_type);
+
+		seq_printf(m, "%llu %d %zu %s %s%s%s\n", file->client_id, handle, obj->size,
+			   bo->flags & DRM_NPU_BO_CARD ? "card" : "system",
+			   place == TTM_PL_VRAM ? "card" :
+			   place == QNPU_BO_NOWHERE ? "-" : "system",
+			   READ_ONCE(bo->sealed) ? " sealed" : "",
+			   dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_BOOKKEEP) ? "" :
+											" busy");
+	}
+	spin_unlock(&file->table_lock);
+}
+
+/* Every handle; a buffer that two files have is listed twice. */
+static int qnpu_show_buffers(struct seq_file *m, void *data)
+{
+	return qnpu_show_files(m, "client handle bytes asked is state\n", qnpu_show_file_buffers);
+}
+
+static void qnpu_show_vm(struct seq_file *m, struct drm_file *file)
+{
+	struct qnpu_vm *vm = READ_ONCE(to_qnpu_file(file)->vm);
+	struct qnpu_space_usage usage;
+	u32 level;
+
+	if (IS_ERR_OR_NULL(vm))
+		return;
+
+	mutex_lock(&vm->lock);
+	qnpu_space_usage(&vm->space, &usage);
+	mutex_unlock(&vm->lock);
+
+	seq_printf(m, "%llu %d", file->client_id, READ_ONCE(vm->space.asid));
+	for (level = 0; level < NPU_PT_LEVELS; level++)
+		seq_printf(m, " %u", usage.tables[level]);
+	seq_printf(m, " %u %u\n", usage.small, usage.large);
+}
+
+static int qnpu_show_page_tables(struct seq_file *m, void *data)
+{
+	return qnpu_show_files(m, "client asid tables0 tables1 tables2 tables3 pages blocks\n",
+			       qnpu_show_vm);
+}
+
+/* Not for everybody: each read interrupts the machine. */
+static int qnpu_show_irq_test(struct seq_file *m, void *data)
+{
+	struct qnpu_device *npu = qnpu_of_seq_file(m);
+	u64 ns;
+	int ret, idx;
+
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	if (!qnpu_device_enter_online(npu, &idx))
+		return -ENODEV;
+
+	ret = qnpu_irq_test(npu, &ns);
+	qnpu_device_exit(npu, idx);
+	if (!ret)
+		seq_printf(m, "%llu\n", ns);
+
+	return ret;
+}
+
+/* The cache watch; writing clears the reports, not the counters. */
+
+static int qnpu_cache_watch_seq(struct seq_file *m, void *data)
+{
+	return qnpu_cache_watch_show(m->private, m);
+}
+
+static int qnpu_cache_watch_open(struct inode *inode, struct file *file)
+{
+	return single_open(file, qnpu_cache_watch_seq, inode->i_private);
+}
+
+static ssize_t qnpu_cache_watch_write(struct file *file, const char __user *user, size_t count,
+				      loff_t *at)
+{
+	qnpu_cache_watch_clear(((struct seq_file *)file->private_data)->private);
+
+	return count;
+}
+
+static const struct file_operations qnpu_cache_watch_fops = {
+	.owner = THIS_MODULE,
+	.open = qnpu_cache_watch_open,
+	.read = seq_read,
+	.write = qnpu_cache_watch_write,
+	.llseek = seq_lseek,
+	.release = single_release,
+};
+
+static const struct drm_debugfs_info qnpu_debugfs_files[] = {
+	{ "clients", qnpu_show_clients, 0 },
+	{ "buffers", qnpu_show_buffers, 0 },
+	{ "page_tables", qnpu_show_page_tables, 0 },
+	{ "contexts", qnpu_show_contexts, 0 },
+	{ "card", qnpu_show_card, 0 },
+	{ "memory", qnpu_show_memory, 0 },
+	{ "irq_test", qnpu_show_irq_test, 0 },
+};
+
+/**
+ * qnpu_debugfs_init - add the driver's files
+ * @npu: device
+ */
+void qnpu_debugfs_init(struct qnpu_device *npu)
+{
+	drm_debugfs_add_files(&npu->drm, qnpu_debugfs_files, ARRAY_SIZE(qnpu_debugfs_files));
+	if (npu->cache_watch)
+		debugfs_create_file("cache_watch", 0600, npu->drm.debugfs_root, npu,
+				    &qnpu_cache_watch_fops);
+}

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The driver: table of ioctls, what probe and remove do on every bus.
+ */
+#include <linux/dma-map-ops.h>
+#include <linux/dma-mapping.h>
+#include <linux/module.h>
+
+#include <drm/drm_accel.h>
+#include <drm/drm_gem.h>
+#include <drm/drm_ioctl.h>
+#include <drm/drm_managed.h>
+#include <drm/drm_print.h>
+#include <drm/drm_vma_manager.h>
+
+#include "qnpu_attach.h"
+#include "qnpu_bus.h"
+#include "qnpu_copy.h"
+#include "qnpu_ctx.h"
+#include "qnpu_debugfs.h"
+#include "qnpu_devfreq.h"
+#include "qnpu_device.h"
+#include "qnpu_drv.h"
+#include "qnpu_file.h"
+#include "qnpu_gem.h"
+#include "qnpu_hwmon.h"
+#include "qnpu_job.h"
+#include "qnpu_pages.h"
+#include "qnpu_prime.h"
+#include "qnpu_query.h"
+#include "qnpu_recover.h"
+#include "qnpu_submit.h"
+#include "qnpu_sysfs.h"
+#include "qnpu_uring.h"
+#include "qnpu_userptr.h"
+#include "qnpu_vm.h"
+
+#define QNPU_DRIVER_MAJOR	1
+#define QNPU_DRIVER_MINOR	6
+
+/* Calls */
+
+/* A card that is lost answers like one that is gone. */
+static int qnpu_check_lost(struct file *filp)
+{
+	struct drm_file *file = filp->private_data;
+
+	return READ_ONCE(to_qnpu_device(file->minor->dev)->wedged) ? -ENODEV : 0;
+}
+
+/* A flag in the offset says how to map. qnpu_gem_mmap() has the last word. */
+static int qnpu_mmap_take_flag(struct vm_area_struct *vma)
+{
+	const unsigned long flag = DRM_NPU_MMAP_WC >> PAGE_SHIFT;
+
+	BUILD_BUG_ON(flag > U32_MAX);
+	BUILD_BUG_ON(flag < DRM_FILE_PAGE_OFFSET_START + DRM_FILE_PAGE_OFFSET_SIZE);
+
+	if (!(vma->vm_pgoff & flag))
+		return 0;
+	vma->vm_pgoff &= ~flag;
+	if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
+		return -EINVAL;
+	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+
+	return 0;
+}
+
+static int qnpu_mmap(struct file *filp, struct vm_area_struct *vma)
+{
+	struct drm_file *file = filp->private_data;
+	int ret;
+
+	if (drm_dev_is_unplugged(file->minor->dev) || qnpu_check_lost(filp))
+		return -ENODEV;
+	ret = qnpu_mmap_take_flag(vma);
+	if (ret)
+		return ret;
+	if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
+		return qnpu_ctx_mmap_fence(file, vma);
+
+	return drm_gem_mmap(filp, vma);
+}
+
+/*
+ * DRM's own calls that make sense here. Some of the others take it for granted that a file has a
+ * display master, which those of accel nodes have not, and crash: DRM_IOCTL_GET_MAGIC and
+ * DRM_IOCTL_GET_UNIQUE do so (upstream/drm, patch 1).
+ */
+static bool qnpu_ioctl_is_allowed(unsigned int cmd)
+{
+	unsigned int nr = DRM_IOCTL_NR(cmd);
+
+	if (nr >= DRM_COMMAND_BASE && nr < DRM_COMMAND_END)
+		return true;
+
+	switch (nr) {
+	case DRM_IOCTL_NR(DRM_IOCTL_VERSION):
+	case DRM_IOCTL_NR(DRM_IOCTL_GET_CAP):
+	case DRM_IOCTL_NR(DRM_IOCTL_GEM_CLOSE):
+	case DRM_IOCTL_NR(DRM_IOCTL_PRIME_HANDLE_TO_FD):
+	case DRM_IOCTL_NR(DRM_IOCTL_PRIME_FD_TO_HANDLE):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_CREATE):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_DESTROY):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_WAIT):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_RESET):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_SIGNAL):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_QUERY):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_TRANSFER):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_EVENTFD):
+#ifdef DRM_IOCTL_SET_CLIENT_NAME
+	case DRM_IOCTL_NR(DRM_IOCTL_SET_CLIENT_NAME):
+#endif
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int qnpu_ioctl_check(struct file *filp, unsigned int cmd)
+{
+	return qnpu_ioctl_is_allowed(cmd) ? qnpu_check_lost(filp) : -EACCES;
+}
+
+static long qnpu_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	return qnpu_ioctl_check(filp, cmd) ?: drm_ioctl(filp, cmd, arg);
+}
+
+#ifdef CONFIG_COMPAT
+static long qnpu_compat_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	return qnpu_ioctl_check(filp, cmd) ?: drm_compat_ioctl(filp, cmd, arg);
+}
+#else
+#define qnpu_compat_ioctl NULL
+#endif
+
+static int qnpu_release(struct inode *inode, struct file *filp)
+{
+	struct drm_file *file = filp->private_data;
+
+	qnpu_cache_watch_closing(to_qnpu_file(file));
+
+	return drm_release(inode, filp);
+}
+
+static const struct file_operations qnpu_fops = {
+	.owner = THIS_MODULE,
+	.open = accel_open,
+	.release = qnpu_release,
+	.unlocked_ioctl = qnpu_ioctl,
+	.compat_ioctl = qnpu_compat_ioctl,
+	.poll = drm_poll,
+	.read = drm_read,
+	.llseek = noop_llseek,
+	.mmap = qnpu_mmap,
+	.show_fdinfo = drm_show_fdinfo,
+	.uring_cmd = qnpu_uring_cmd,
+	.fop_flags = FOP_UNSIGNED_OFFSET,
+};
+
+static const struct drm_ioctl_desc qnpu_ioctls[] = {
+	DRM_IOCTL_DEF_DRV(NPU_DEV_QUERY, qnpu_ioctl_dev_query, 0),
+	DRM_IOCTL_DEF_DRV(NPU_BO_CREATE, qnpu_ioctl_bo_create, 0),
+	DRM_IOCTL_DEF_DRV(NPU_BO_INFO, qnpu_ioctl_bo_info, 0),
+	DRM_IOCTL_DEF_DRV(NPU_BO_SYNC, qnpu_ioctl_bo_sync, 0),
+	DRM_IOCTL_DEF_DRV(NPU_BO_SEAL, qnpu_ioctl_bo_seal, 0),
+	DRM_IOCTL_DEF_DRV(NPU_BO_WAIT, qnpu_ioctl_bo_wait, 0),
+	DRM_IOCTL_DEF_DRV(NPU_CTX_CREATE, qnpu_ioctl_ctx_create, 0),
+	DRM_IOCTL_DEF_DRV(NPU_CTX_DESTROY, qnpu_ioctl_ctx_destroy, 0),
+	DRM_IOCTL_DEF_DRV(NPU_CTX_QUERY, qnpu_ioctl_ctx_query, 0),
+	DRM_IOCTL_DEF_DRV(NPU_SUBMIT, qnpu_ioctl_submit, 0),
+	DRM_IOCTL_DEF_DRV(NPU_WAIT, qnpu_ioctl_wait, 0),
+	DRM_IOCTL_DEF_DRV(NPU_BO_USERPTR, qnpu_ioctl_bo_userptr, 0),
+};
+
+/*
+ * History of the interface, see also uapi/drm/npu_accel.h:
+ * 1.0: devices, buffers, contexts, submission, wait
+ * 1.1: DRM_NPU_QUERY_TIME; profiles have a head of 40 bytes
+ * 1.2: rate_16 and rate_8 in struct drm_npu_dev_info
+ * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC,
+ *	DRM_NPU_QUERY_WATCH
+ * 1.4: busy_ns and card_ns in struct drm_npu_status_info
+ * 1.5: files in struct drm_npu_status_info, cause in struct drm_npu_fault
+ * 1.6: losses and flags in struct drm_npu_status_info, DRM_NPU_BO_LOST, read-only imports,
+ *	cache_line in struct drm_npu_dev_info
+ */
+const struct drm_driver qnpu_driver = {
+	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |
+			   DRIVER_SYNCOBJ_TIMELINE,
+	.open = qnpu_file_open,
+	.postclose = qnpu_file_postclose,
+	.show_fdinfo = qnpu_show_fdinfo,
+	.ioctls = qnpu_ioctls,
+	.num_ioctls = ARRAY_SIZE(qnpu_ioctls),
+	.prime_handle_to_fd = qnpu_prime_handle_to_fd,
+	.prime_fd_to_handle = qnpu_prime_fd_to_handle,
+	.gem_prime_import = qnpu_prime_import,
+	.gem_prime_import_sg_table = qnpu_prime_import_sg_table,
+	.fops = &qnpu_fops,
+	.name = "qnpu",
+	.desc = "QNPU neural processing unit",
+#ifdef QNPU_HAVE_DRIVER_DATE
+	.date = "20260101",
+#endif
+	.major = QNPU_DRIVER_MAJOR,
+	.minor = QNPU_DRIVER_MINOR,
+};
+
+/* Probe */
+
+static void qnpu_destroy_wq(struct drm_device *drm, void *wq)
+{
+	destroy_workqueue(wq);
+}
+
+/* The workqueue ends with the device. */
+static int qnpu_adopt_wq(struct qnpu_device *npu, struct workqueue_struct *wq)
+{
+	return wq ? drmm_add_action_or_reset(&npu->drm, qnpu_destroy_wq, wq) : -ENOMEM;
+}
+
+static int qnpu_probe_software(struct qnpu_device *npu)
+{
+	u64 window;
+	int ret;
+
+	ret = drmm_mutex_init(&npu->drm, &npu->hw_lock);
+	if (ret)
+		return ret;
+	INIT_LIST_HEAD(&npu->ctxs);
+	init_rwsem(&npu->reset_lock);
+	init_waitqueue_head(&npu->online_wait);
+
+
+	npu->timeout_wq = alloc_ordered_workqueue("qnpu-timeout", WQ_MEM_RECLAIM);
+	ret = qnpu_adopt_wq(npu, npu->timeout_wq);
+	if (ret)
+		return ret;
+	INIT_WORK(&npu->event_work, qnpu_recover_event_work);
+	INIT_DELAYED_WORK(&npu->pulse_work, qnpu_recover_pulse_work);
+	INIT_WORK(&npu->lost_work, qnpu_recover_lost_work);
+	qnpu_coredump_init(npu);
+
+	window = npu->drm.accel->index % QNPU_VA_WINDOWS * QNPU_VA_WINDOW;
+	npu->info.va_start = window + QNPU_VA_EMPTY;
+	npu->info.va_end = window + QNPU_VA_WINDOW;
+	npu->info.max_regions = NPU_MAX_REGIONS;
+	npu->info.max_jobs = QNPU_SUBMIT_MAX_JOBS;
+	npu->info.max_in_flight = QNPU_CTX_MAX_JOBS;
+
+	qnpu_load_init(&npu->load);
+
+	ret = qnpu_sysfs_init(npu);
+	if (ret)
+		return ret;
+	ret = qnpu_cache_watch_init(npu);
+	if (ret)
+		return ret;
+	ret = qnpu_mmu_init(npu);
+	if (ret)
+		return ret;
+
+	return qnpu_mem_init(npu);
+}
+
+/* It can reach all memory that an entry of its page tables can name, in pieces of any size. */
+static int qnpu_probe_dma(struct qnpu_device *npu)
+{
+	struct device *dev = npu->drm.dev;
+
+	npu->coherent = dev_is_dma_coherent(dev);
+	if (!npu->coherent)
+		npu->info.flags |= DRM_NPU_INFO_NONCOHERENT;
+	if (!npu->coherent)
+		npu->info.cache_line = dma_get_cache_alignment();
+	dma_set_max_seg_size(dev, UINT_MAX);
+
+	return dma_set_mask_and_coherent(dev, DMA_BIT_MASK(52));
+}
+
+static void qnpu_probe_say(struct qnpu_device *npu)
+{
+	const struct drm_npu_dev_info *info = &npu->info;
+	char memory[32] = "memory of the system";
+
+	if (info->ddr_bytes)
+		scnprintf(memory, sizeof(memory), "%llu MiB DDR", info->ddr_bytes / SZ_1M);
+	drm_info(&npu->drm, "QNPU1 %s%s: %u cores, %u KiB local memory each, %s, %u queues, %u vectors\n",
+		 info->bus == DRM_NPU_BUS_PCI ? "on a card" : "in the SoC",
+		 npu->coherent ? "" : ", not coherent", info->cores, info->lmem_bytes / SZ_1K,
+		 memory, qnpu_copy_user_queues(npu), npu->irq.count);
+}
+
+/**
+ * qnpu_drv_probe - bring a device to work
+ * @npu: device, its registers mapped, with what they need; drvdata of its parent
+ */
+int qnpu_drv_probe(struct qnpu_device *npu)
+{
+	int ret;
+
+	npu->info.bus = npu->bus->kind;
+	ret = qnpu_probe_dma(npu);
+	if (ret)
+		return ret;
+
+	/* Whatever the card did for its last driver ends before it may access memory for us. */
+	ret = qnpu_device_reset(npu);
+	if (ret == -EIO)
+		drm_err(&npu->drm, "all registers read as ones: it is absent, or has no power or clock\n");
+	else if (ret)
+		drm_err(&npu->drm, "the card does not answer a reset\n");
+	if (ret)
+		return ret;
+	ret = qnpu_device_identify(npu);
+	if (ret)
+		return ret;
+	ret = qnpu_probe_software(npu);
+	if (ret)
+		return ret;
+
+	qnpu_bus_let_on(npu);
+	ret = qnpu_irq_init(npu);
+	if (ret)
+		return ret;
+	qnpu_device_start(npu);
+	ret = qnpu_attach_init(npu);
+	if (ret)
+		goto err_stop;
+	ret = qnpu_copy_init(npu);
+	if (ret)
+		goto err_stop;
+
+	qnpu_debugfs_init(npu);
+	qnpu_devfreq_init(npu);
+	ret = qnpu_hwmon_init(npu);
+	if (ret)
+		goto err_copy;
+	ret = drm_dev_register(&npu->drm, 0);
+	if (ret)
+		goto err_copy;
+
+	qnpu_recover_pulse(npu);
+	qnpu_probe_say(npu);
+
+	return 0;
+
+err_copy:
+	qnpu_copy_fini(npu);
+err_stop:
+	qnpu_device_stop(npu);
+	qnpu_irq_fini(npu);
+	/* What an interrupt has asked for meanwhile, and what that may have found out. */
+	qnpu_cache_watch_fini(npu);
+	cancel_work_sync(&npu->event_work);
+	cancel_work_sync(&npu->lost_work);
+	qnpu_attach_fini(npu);
+	qnpu_attach_release_dma(npu);
+	return ret;
+}
+
+/**
+ * qnpu_drv_shutdown - the system goes down: the device leaves its memory alone
+ * @npu: device; it stays bound, and calls fail with -ENODEV
+ */
+void qnpu_drv_shutdown(struct qnpu_device *npu)
+{
+	cancel_delayed_work_sync(&npu->pulse_work);
+	qnpu_recover_end(npu);
+}
+
+/**
+ * qnpu_drv_remove - let go of a device
+ * @npu: device
+ *
+ * Nobody is told to go away: files stay open, their calls fail with -ENODEV, unfinished jobs end
+ * with -ENODEV, and mappings show harmless pages.
+ */
+void qnpu_drv_remove(struct qnpu_device *npu)
+{
+	cancel_delayed_work_sync(&npu->pulse_work);
+	qnpu_recover_end(npu);
+	drm_dev_unplug(&npu->drm);
+	qnpu_irq_fini(npu);
+	qnpu_cache_watch_fini(npu);
+	cancel_work_sync(&npu->event_work);
+	qnpu_copy_fini(npu);
+	cancel_work_sync(&npu->lost_work);
+	qnpu_ctx_kill_all(npu, -ENODEV);
+	qnpu_attach_fini(npu);
+
+	qnpu_coredump_fini(npu);
+	qnpu_userptr_release_dma(npu);
+	qnpu_prime_release_dma(npu);
+	qnpu_pages_release_dma(npu);
+	qnpu_mmu_release_dma(npu);
+	qnpu_attach_release_dma(npu);
+}
+
+/* Module */
+
+static int __init qnpu_init(void)
+{
+	int ret;
+
+	ret = qnpu_job_module_init();
+	if (ret)
+		return ret;
+
+	ret = qnpu_pci_register();
+	if (ret)
+		goto err_job;
+	ret = qnpu_platform_register();
+	if (ret)
+		goto err_pci;
+
+	return 0;
+
+err_pci:
+	qnpu_pci_unregister();
+err_job:
+	qnpu_job_module_exit();
+	return ret;
+}
+
+/* Without tasks that are preempted in the kernel, RCU waits for all of them. */
+#ifndef CONFIG_TASKS_RCU
+#define synchronize_rcu_tasks synchronize_rcu
+#endif
+
+static void __exit qnpu_exit(void)
+{
+	qnpu_platform_unregister();
+	qnpu_pci_unregister();
+	qnpu_job_module_exit();
+	/* Fences have dropped their references to the module, but may be still on their way out. */
+	synchronize_rcu_tasks();
+}
+
+module_init(qnpu_init);
+module_exit(qnpu_exit);
+
+MODULE_DESCRIPTION("QNPU neural processing unit");
+MODULE_LICENSE("GPL");
+MODULE_SOFTDEP("pre: governor_simpleondemand");

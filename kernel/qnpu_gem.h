@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef QNPU_GEM_H
+#define QNPU_GEM_H
+
+#include <linux/list.h>
+#include <linux/mutex.h>
+
+#include <drm/drm_gem.h>
+#include <drm/npu_accel.h>
+#include <drm/ttm/ttm_bo.h>
+#include <drm/ttm/ttm_placement.h>
+#include <drm/ttm/ttm_resource.h>
+
+/* Larger requests are nonsense, and could overflow sums of sizes. */
+#define QNPU_BO_MAX_SIZE	BIT_ULL(40)
+
+struct dma_buf;
+struct drm_device;
+struct drm_file;
+struct drm_printer;
+struct mem_cgroup;
+struct qnpu_device;
+struct qnpu_residency;
+struct qnpu_userptr;
+struct qnpu_vm;
+struct page;
+struct sg_table;
+
+/** enum qnpu_claim - what a submission that waits for card memory wants of a buffer */
+enum qnpu_claim {
+	/** @QNPU_CLAIM_NONE: nothing */
+	QNPU_CLAIM_NONE,
+
+	/** @QNPU_CLAIM_USE: it names the buffer: nobody moves it out again meanwhile */
+	QNPU_CLAIM_USE,
+
+	/** @QNPU_CLAIM_ROOM: the room of the buffer, as soon as its jobs are finished */
+	QNPU_CLAIM_ROOM,
+};
+
+/** struct qnpu_bo - a buffer */
+struct qnpu_bo {
+	/** @tbo: base class; TTM's object, and in it the GEM object */
+	struct ttm_buffer_object tbo;
+
+	/**
+	 * @flags: DRM_NPU_BO_CARD or DRM_NPU_BO_SYSTEM, and what the latter is with memory of a
+	 * process: DRM_NPU_BO_PINNED or DRM_NPU_BO_BOUNCE, and DRM_NPU_BO_READONLY; constant
+	 */
+	u32 flags;
+
+	/** @dma_buf: what it was imported from, with a reference; NULL for buffers of its own */
+	struct dma_buf *dma_buf;
+
+	/** @maker: drm_file.client_id of the file that has made it; constant, 0 for imports */
+	u64 maker;
+
+	/** @handle: handle in that file */
+	u32 handle;
+
+
+	/** @import_link: in qnpu_mem.imports while it is attached, under qnpu_mem.imports_lock */
+	struct list_head import_link;
+
+	/** @owner: address space of its maker, with a reference; NULL: none */
+	struct qnpu_vm *owner;
+
+	/** @memcg: who pays for its pages of system memory, with a reference; NULL: nobody */
+	struct mem_cgroup *memcg;
+
+	/** @userptr: memory of a process that it was made of, owned; NULL for others */
+	struct qnpu_userptr *userptr;
+
+	/** @nobody: what mappings show when the card is gone; under the reservation lock */
+	struct page *nobody;
+
+	/** @sealed: no CPU access, no writing job; set once, under the reservation lock */
+	bool sealed;
+
+	/** @uncached: it has been mapped past the caches; set once, read without a lock */
+	bool uncached;
+
+	/** @lost: its contents went with the card, before it moved; under the reservation lock */
+	bool lost;
+	/** @losses: qnpu_device.losses when it came to where it is; under the reservation lock */
+	u32 losses;
+	/** @refused: the card had no room for it at the last try; under the reservation lock */
+	bool refused;
+
+	/** @leaving: it takes no new jobs, since it is to move; except those of @claimant */
+	atomic_t leaving;
+
+	/** @resident_link: in qnpu_mem.resident while it is on the card, under claim_lock */
+	struct list_head resident_link;
+
+	/** @claimant: submission with a claim on it, under qnpu_mem.claim_lock */
+	struct qnpu_residency *claimant;
+
+	/** @claim_link: in qnpu_residency.claims, under qnpu_mem.claim_lock */
+	struct list_head claim_link;
+
+	/** @claim: what @claimant wants, under qnpu_mem.claim_lock */
+	enum qnpu_claim claim;
+
+	/**
+	 * @mem_type: where it is, TTM_PL_ or QNPU_BO_NOWHERE; written under the reservation lock
+	 */
+	u32 mem_type;
+
+	/** @vma_lock: protects @vmas; inside of the reservation lock, outside of qnpu_vm.lock */
+	struct mutex vma_lock;
+
+	/** @vmas: address spaces that the buffer has an address in */
+	struct list_head vmas;
+};
+
+/* A buffer that has not got memory yet, or any more. */
+#define QNPU_BO_NOWHERE	U32_MAX
+
+/** struct qnpu_gem_usage - memory that a file has handles of, bytes */
+struct qnpu_gem_usage {
+	/** @card: card memory, wherever it is at present */
+	u64 card;
+
+	/** @evicted: part of @card that is in system memory at present */
+	u64 evicted;
+
+	/** @system: system memory */
+	u64 system;
+
+	/** @largest: largest buffer */
+	u64 largest;
+
+	/** @card_shared: part of @card that other files have, too, or a dma-buf */
+	u64 card_shared;
+
+	/** @system_shared: likewise part of @system */
+	u64 system_shared;
+
+	/** @card_active: card memory that unfinished jobs use */
+	u64 card_active;
+
+	/** @system_active: likewise system memory */
+	u64 system_active;
+};
+
+static inline struct qnpu_bo *to_qnpu_bo(struct ttm_buffer_object *tbo)
+{
+	return container_of(tbo, struct qnpu_bo, tbo);
+}
+
+static inline struct qnpu_bo *gem_to_qnpu_bo(struct drm_gem_object *obj)
+{
+	return container_of(obj, struct qnpu_bo, tbo.base);
+}
+
+/* Bytes that a buffer has, or wants, of the card. */
+static inline u64 qnpu_bo_card_bytes(const struct qnpu_bo *bo)
+{
+	return bo->flags & DRM_NPU_BO_CARD ? bo->tbo.base.size : 0;
+}
+
+/* Is a card buffer in system memory? Without the reservation lock the answer is soon old. */
+static inline bool qnpu_bo_is_evicted(const struct qnpu_bo *bo)
+{
+	return bo->flags & DRM_NPU_BO_CARD && READ_ONCE(bo->mem_type) == TTM_PL_TT;
+}
+
+/* Is a buffer in system memory? With the reservation lock held. */
+static inline bool qnpu_bo_is_in_system(const struct qnpu_bo *bo)
+{
+	return bo->tbo.resource->mem_type != TTM_PL_VRAM;
+}
+
+/*
+ * Is a buffer where jobs use it? With the reservation lock held. A card buffer that another device
+ * uses, too, is where that one can reach it.
+ */
+static inline bool qnpu_bo_is_home(const struct qnpu_bo *bo)
+{
+	if (!bo->tbo.resource)
+		return false;
+	if (bo->flags & DRM_NPU_BO_CARD && !bo->tbo.pin_count)
+		return bo->tbo.resource->mem_type == TTM_PL_VRAM;
+
+	return bo->flags & DRM_NPU_BO_CARD || bo->tbo.resource->mem_type == TTM_PL_TT;
+}
+
+bool qnpu_bo_is_lost(const struct qnpu_bo *bo);
+void qnpu_bo_restored(struct qnpu_bo *bo, bool lost);
+int qnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file);
+int qnpu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file);
+int qnpu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file);
+int qnpu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file);
+int qnpu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file);
+
+struct qnpu_bo *qnpu_bo_create(struct qnpu_device *npu, struct qnpu_vm *vm, u64 size, u32 flags);
+struct qnpu_bo *qnpu_bo_create_pinned(struct qnpu_device *npu, u64 size, u32 flags,
+				      struct sg_table *sg);
+struct qnpu_bo *qnpu_bo_create_import(struct qnpu_device *npu, struct dma_buf *dma_buf,
+				      struct sg_table *sg);
+int qnpu_bo_sync(struct qnpu_bo *bo, const struct drm_npu_bo_sync *args);
+void qnpu_gem_usage(struct drm_file *file, struct qnpu_gem_usage *usage);
+
+#endif

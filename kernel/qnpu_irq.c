@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupts. MSI-X vectors of a card: number 0 carries the card's events, the others the
+ * completions of groups of queues (number 0 also those, where the system has only one vector to
+ * give). A block of a SoC has a single line that stands for vector 0.
+ *
+ * The hard handler takes completions, since a job's latency is what users see. It takes a bounded
+ * number of them; a thread takes the others.
+ */
+#include <linux/interrupt.h>
+
+#include <drm/drm_managed.h>
+#include <drm/drm_print.h>
+
+#include "qnpu_device.h"
+#include "qnpu_hw_queue.h"
+#include "qnpu_irq.h"
+
+/* Completions that a hard handler takes. */
+#define QNPU_IRQ_COMPLETIONS	16
+
+/**
+ * qnpu_irq_look - see to the card's events
+ * @npu: device, entered
+ *
+ * An event whose interrupt was lost raises none again until it is cleared: so this is called now
+ * and then without one, too.
+ */
+void qnpu_irq_look(struct qnpu_device *npu)
+{
+	u32 events = qnpu_read(npu, NPU_REG_EVENT_STATUS);
+
+	if (!events)
+		complete(&npu->irq.tested);
+	if (!events || qnpu_is_gone(events))
+		return;
+
+	/* Cleared before it is acted on: what happens from here on raises the vector again. */
+	qnpu_write(npu, NPU_REG_EVENT_STATUS, events);
+
+	if (events & NPU_EVENT_STATUS_INVALIDATED)
+		qnpu_mmu_invalidated(npu);
+	if (events & NPU_EVENT_STATUS_ECC)
+		dev_warn_ratelimited(npu->drm.dev,
+				     "memory errors: %u corrected, %u not correctable\n",
+				     qnpu_read(npu, NPU_REG_ECC_CORRECTED),
+				     qnpu_read(npu, NPU_REG_ECC_UNCORRECTED));
+	if (events & NPU_EVENT_STATUS_THERMAL) {
+		atomic_inc(&npu->counters.thermal_events);
+		dev_warn_ratelimited(npu->drm.dev, "temperature %d m°C, clock %u kHz\n",
+				     (s32)qnpu_read(npu, NPU_REG_TEMP_MC),
+				     qnpu_read(npu, NPU_REG_CUR_CLOCK_KHZ));
+	}
+	if (events & (NPU_EVENT_STATUS_QUEUE_ERROR | NPU_EVENT_STATUS_FATAL))
+		queue_work(npu->timeout_wq, &npu->event_work);
+}
+
+/* Takes at most so many completions of a vector's queues; returns false if there may be more. */
+static bool qnpu_irq_process(struct qnpu_vector *vector, u32 most)
+{
+	struct qnpu_hw_queue *queue;
+	unsigned long flags;
+
+	spin_lock_irqsave(&vector->lock, flags);
+	list_for_each_entry(queue, &vector->queues, link) {
+		qnpu_hw_queue_process_some(queue, &most);
+		if (!most)
+			break;
+	}
+	spin_unlock_irqrestore(&vector->lock, flags);
+
+	return most;
+}
+
+static irqreturn_t qnpu_irq_handler(int irq, void *data)
+{
+	struct qnpu_vector *vector = data;
+
+	if (!vector->index)
+		qnpu_irq_look(vector->npu);
+
+	return qnpu_irq_process(vector, QNPU_IRQ_COMPLETIONS) ? IRQ_HANDLED : IRQ_WAKE_THREAD;
+}
+
+static irqreturn_t qnpu_irq_thread(int irq, void *data)
+{
+	while (!qnpu_irq_process(data, QNPU_IRQ_COMPLETIONS))
+		cond_resched();
+
+	return IRQ_HANDLED;
+}
+
+/* The line is a level: what keeps it up is cleared before anything is looked at. */
+static irqreturn_t qnpu_irq_line_handler(int irq, void *data)
+{
+	struct qnpu_vector *vector = data;
+	struct qnpu_device *npu = vector->npu;
+	u32 status = qnpu_read(npu, NPU_REG_LINE_STATUS);
+	irqreturn_t ret = IRQ_NONE;
+
+	if (qnpu_is_gone(status))
+		return IRQ_NONE;
+
+	if (status & NPU_LINE_STATUS_VECTOR) {
+		qnpu_write(npu, NPU_REG_LINE_STATUS, NPU_LINE_STATUS_VECTOR);
+		ret = qnpu_irq_handler(irq, vector);
+	}
+	/* Stays up as long as there are reports. */
+	if (status & NPU_LINE_STATUS_WATCH && npu->cache_watch) {
+		qnpu_cache_watch_drain(npu);
+		ret = ret == IRQ_NONE ? IRQ_HANDLED : ret;
+	}
+
+	return ret;
+}
+
+/**
+ * qnpu_irq_test - let the card raise a vector, and wait for it
+ * @npu: device, entered
+ * @ns: time from the register to the woken thread: what no job can be faster than
+ */
+int qnpu_irq_test(struct qnpu_device *npu, u64 *ns)
+{
+	struct qnpu_irq *irq = &npu->irq;
+	unsigned long left;
+	u64 start;
+
+	mutex_lock(&irq->test_lock);
+	reinit_completion(&irq->tested);
+	start = ktime_get_ns();
+	qnpu_write(npu, NPU_REG_IRQ_TEST, 0);
+	left = wait_for_completion_timeout(&irq->tested, HZ);
+	*ns = ktime_get_ns() - start;
+	mutex_unlock(&irq->test_lock);
+
+	return left ? 0 : -ETIMEDOUT;
+}
+
+static int qnpu_irq_request(struct qnpu_device *npu, u32 index)
+{
+	struct qnpu_vector *vector = &npu->irq.vectors[index];
+
+	vector->npu = npu;
+	vector->index = index;
+	spin_lock_init(&vector->lock);
+	INIT_LIST_HEAD(&vector->queues);
+	vector->irq = npu->bus->irq_number(npu, index);
+
+	return request_threaded_irq(vector->irq, npu->bus->line ? qnpu_irq_line_handler :
+								  qnpu_irq_handler,
+				    qnpu_irq_thread, 0, "qnpu", vector);
+}
+
+/**
+ * qnpu_irq_init - allocate and request the vectors
+ * @npu: device
+ */
+int qnpu_irq_init(struct qnpu_device *npu)
+{
+	u32 want = min_t(u32, npu->irq.hw_vectors, QNPU_MAX_VECTORS);
+	int count, i, ret;
+
+	init_completion(&npu->irq.tested);
+	ret = drmm_mutex_init(&npu->drm, &npu->irq.test_lock);
+	if (ret)
+		return ret;
+
+	want = min_t(u32, want, npu->info.queues + 1);
+	count = npu->bus->irq_alloc(npu, want);
+	if (count < 0)
+		return count;
+
+	for (i = 0; i < count; i++) {
+		ret = qnpu_irq_request(npu, i);
+		if (ret)
+			goto err;
+		npu->irq.count = i + 1;
+	}
+
+	return 0;
+
+err:
+	qnpu_irq_fini(npu);
+	return ret;
+}
+
+/**
+ * qnpu_irq_disable - no handler runs on return, nor until qnpu_irq_enable()
+ * @npu: device
+ */
+void qnpu_irq_disable(struct qnpu_device *npu)
+{
+	u32 i;
+
+	for (i = 0; i < npu->irq.count; i++)
+		disable_irq(npu->irq.vectors[i].irq);
+}
+
+/**
+ * qnpu_irq_enable - undo qnpu_irq_disable()
+ * @npu: device
+ */
+void qnpu_irq_enable(struct qnpu_device *npu)
+{
+	u32 i;
+
+	for (i = 0; i < npu->irq.count; i++)
+		enable_irq(npu->irq.vectors[i].irq);
+}
+
+/**
+ * qnpu_irq_fini - free the vectors; no handler runs afterwards
+ * @npu: device
+ */
+void qnpu_irq_fini(struct qnpu_device *npu)
+{
+	while (npu->irq.count) {
+		struct qnpu_vector *vector = &npu->irq.vectors[--npu->irq.count];
+
+		free_irq(vector->irq, vector);
+	}
+	if (npu->bus->irq_free)
+		npu->bus->irq_free(npu);
+}
+
+/**
+ * qnpu_irq_vector_of_queue - the vector that serves a queue
+ * @npu: device
+ * @queue: number of the queue
+ */
+struct qnpu_vector *qnpu_irq_vector_of_queue(struct qnpu_device *npu, u32 queue)
+{
+	u32 others = npu->irq.count - 1;
+
+	return &npu->irq.vectors[others ? 1 + queue % others : 0];
+}
+
+void qnpu_irq_add_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&vector->lock, flags);
+	list_add_tail(&queue->link, &vector->queues);
+	spin_unlock_irqrestore(&vector->lock, flags);
+}
+
+void qnpu_irq_remove_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&vector->lock, flags);
+	list_del_init(&queue->link);
+	spin_unlock_irqrestore(&vector->lock, flags);
+}

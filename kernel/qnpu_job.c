@@ -1,0 +1,622 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Jobs from submission to end: what they wait for, how they finish, and how they let go of what
+ * they used.
+ *
+ * A job belongs to one context, and a context to one queue of the card, which begins and ends jobs
+ * in the order of their submission. So there is nothing to schedule: a job whose fences have
+ * signalled is given to the queue by whoever submits it. One that waits is put into the queue's
+ * list of waiting jobs, and so are those behind it. Fences of its own context need no callback,
+ * since the queue looks after each completion; callbacks of others count down, and the last one
+ * starts a work, since it may run under any lock.
+ */
+#include <linux/bitfield.h>
+#include <linux/dma-fence-chain.h>
+#include <linux/slab.h>
+
+#include <drm/drm_print.h>
+#include <drm/drm_syncobj.h>
+
+#include "qnpu_ctx.h"
+#include "qnpu_device.h"
+#include "qnpu_fence.h"
+#include "qnpu_job.h"
+#include "qnpu_residency.h"
+#include "qnpu_trace.h"
+#include "qnpu_vm.h"
+
+/* Releases jobs; of the module, since a job can be the last user of its device. */
+static struct workqueue_struct *qnpu_release_wq;
+
+/* Gives jobs that have waited to their queues; of the module, as they can outlive the device. */
+static struct workqueue_struct *qnpu_kick_wq;
+
+/* Life before the card */
+
+/* Lay the parts of a job out behind it; returns the size of all. With NULL only that. */
+static size_t qnpu_job_lay_out(struct qnpu_ctx_job *job, const struct qnpu_job_shape *shape)
+{
+	size_t desc_bytes = sizeof(struct npu_job) + shape->streams * sizeof(struct npu_stream) +
+			    shape->regions * sizeof(struct npu_region);
+	size_t in_deps = ALIGN(sizeof(*job), sizeof(u64));
+	size_t out_syncs = in_deps + shape->in_syncs * sizeof(*job->in_deps);
+	size_t vmas = out_syncs + shape->out_syncs * sizeof(*job->out_syncs);
+	size_t desc = vmas + shape->regions * sizeof(*job->vmas);
+
+	if (job) {
+		job->in_deps = (void *)job + in_deps;
+		job->out_syncs = (void *)job + out_syncs;
+		job->vmas = (void *)job + vmas;
+		job->desc = (void *)job + desc;
+		job->desc_bytes = desc_bytes;
+	}
+
+	return desc + desc_bytes;
+}
+
+/**
+ * qnpu_job_alloc - make an empty job
+ * @ctx: context
+ * @shape: what it has room for; the descriptor gets its size by it
+ */
+struct qnpu_ctx_job *qnpu_job_alloc(struct qnpu_ctx *ctx, const struct qnpu_job_shape *shape)
+{
+	size_t bytes = qnpu_job_lay_out(NULL, shape);
+	bool large = bytes > PAGE_SIZE;
+	struct qnpu_ctx_job *job;
+
+	job = large ? kvzalloc(bytes, QNPU_GFP_USER) : kzalloc(bytes, QNPU_GFP_USER);
+	if (!job)
+		return ERR_PTR(-ENOMEM);
+
+	job->large = large;
+	refcount_set(&job->refs, 1);
+	atomic_set(&job->pending, 1);
+	INIT_LIST_HEAD(&job->link);
+	qnpu_job_lay_out(job, shape);
+	job->ctx = ctx;
+	job->fence = qnpu_fence_create(ctx);
+	if (!job->fence) {
+		kvfree(job);
+		return ERR_PTR(-ENOMEM);
+	}
+
+	return job;
+}
+
+/**
+ * qnpu_job_discard - undo qnpu_job_alloc() for a job that was not armed
+ * @job: job
+ */
+void qnpu_job_discard(struct qnpu_ctx_job *job)
+{
+	u32 i;
+
+	for (i = 0; i < job->out_count; i++) {
+		dma_fence_chain_free(job->out_syncs[i].chain);
+		drm_syncobj_put(job->out_syncs[i].syncobj);
+	}
+	qnpu_job_put(job);
+}
+
+/**
+ * qnpu_job_arm - number a job; from here on it has to be pushed
+ * @job: job, complete; the context's submit_lock is held until it is pushed
+ */
+void qnpu_job_arm(struct qnpu_ctx_job *job)
+{
+	struct qnpu_ctx *ctx = job->ctx;
+
+	lockdep_assert_held(&ctx->submit_lock);
+
+	job->seqno = ctx->submitted + 1;
+	WRITE_ONCE(ctx->submitted, job->seqno);
+	qnpu_fence_arm(job->fence, job->seqno);
+	trace_qnpu_job_submit(job);
+}
+
+/**
+ * qnpu_job_push - give jobs to their queue
+ * @ctx: context, its submit_lock held
+ * @jobs: jobs, armed, in their order; they can be gone on return
+ * @count: how many
+ */
+void qnpu_job_push(struct qnpu_ctx *ctx, struct qnpu_ctx_job **jobs, u32 count)
+{
+	bool cookie = dma_fence_begin_signalling();
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		qnpu_job_listen(jobs[i]);
+	qnpu_hw_queue_push(&ctx->queue, jobs, count);
+	dma_fence_end_signalling(cookie);
+}
+
+/* Fences to wait for */
+
+/*
+ * Is a fence, or a point of a timeline, signalled by jobs of one context alone? Then the last of
+ * them is remembered: the queue knows when that is finished.
+ */
+static bool qnpu_job_is_own_fence(const struct qnpu_ctx *ctx, struct dma_fence *fence, u64 *last)
+{
+	struct dma_fence *link;
+
+	*last = 0;
+	dma_fence_chain_for_each(link, fence) {
+		const struct dma_fence *of_job = dma_fence_chain_contained(link);
+
+		if (of_job->context != ctx->fence_context) {
+			dma_fence_put(link);
+			return false;
+		}
+		*last = max(*last, of_job->seqno);
+	}
+
+	return true;
+}
+
+/* Wait for a fence; its reference is the job's from here on. */
+static void qnpu_job_add_dep(struct qnpu_ctx_job *job, struct qnpu_dep *dep,
+			     struct dma_fence *fence)
+{
+	u64 last;
+
+	dep->fence = fence;
+	dep->job = job;
+	if (qnpu_job_is_own_fence(job->ctx, fence, &last))
+		job->after = max(job->after, last);
+	else
+		dep->listens = true;
+}
+
+/**
+ * qnpu_job_add_in_fence - wait for a fence whose error cancels the job
+ * @job: job with room for it
+ * @fence: fence, its reference is the job's from here on
+ *
+ * Whether a fence carries an error is known when it has signalled. So those of the same context
+ * have to be waited for, too, although jobs run in order anyway.
+ */
+void qnpu_job_add_in_fence(struct qnpu_ctx_job *job, struct dma_fence *fence)
+{
+	if (dma_fence_is_signaled(fence)) {
+		if (qnpu_fence_error(fence))
+			job->in_error = -ECANCELED;
+		dma_fence_put(fence);
+		return;
+	}
+
+	qnpu_job_add_dep(job, &job->in_deps[job->in_count++], fence);
+}
+
+/* Of fences of one timeline the last one is enough. */
+static bool qnpu_job_merge_implicit(struct qnpu_ctx_job *job, struct dma_fence *fence)
+{
+	struct qnpu_dep *dep;
+
+	for (dep = job->implicit; dep; dep = dep->next) {
+		if (dep->fence->context != fence->context)
+			continue;
+		if (dma_fence_is_later(fence, dep->fence)) {
+			dma_fence_put(dep->fence);
+			dep->fence = dma_fence_get(fence);
+		}
+		return true;
+	}
+
+	return false;
+}
+
+/**
+ * qnpu_job_add_buffer_fences - wait for what others do with a buffer
+ * @job: job
+ * @resv: the buffer's reservation object, locked
+ * @usage: for which of them
+ *
+ * Jobs of the same context come one after the other anyway.
+ */
+int qnpu_job_add_buffer_fences(struct qnpu_ctx_job *job, struct dma_resv *resv,
+			       enum dma_resv_usage usage)
+{
+	struct dma_resv_iter cursor;
+	struct dma_fence *fence;
+	struct qnpu_dep *dep;
+
+	dma_resv_for_each_fence(&cursor, resv, usage, fence) {
+		if (fence->context == job->ctx->fence_context || dma_fence_is_signaled(fence) ||
+		    qnpu_job_merge_implicit(job, fence))
+			continue;
+
+		dep = kzalloc_obj(*dep, QNPU_GFP_USER);
+		if (!dep)
+			return -ENOMEM;
+		dep->fence = dma_fence_get(fence);
+		dep->job = job;
+		dep->listens = true;
+		dep->next = job->implicit;
+		job->implicit = dep;
+	}
+
+	return 0;
+}
+
+/**
+ * qnpu_job_kick - let the context's kick_work run
+ * @ctx: context; the work has a reference of its own
+ */
+void qnpu_job_kick(struct qnpu_ctx *ctx)
+{
+	qnpu_ctx_get(ctx);
+	if (!queue_work(qnpu_kick_wq, &ctx->kick_work))
+		qnpu_ctx_put(ctx);
+}
+
+/* Any context, any locks. The job stays until the callback is removed, or has returned. */
+static void qnpu_dep_signaled(struct dma_fence *fence, struct dma_fence_cb *cb)
+{
+	struct qnpu_ctx_job *job = container_of(cb, struct qnpu_dep, cb)->job;
+
+	if (atomic_dec_and_test(&job->pending))
+		qnpu_job_kick(job->ctx);
+}
+
+static void qnpu_dep_listen(struct qnpu_dep *dep)
+{
+	if (dep->listens) {
+		atomic_inc(&dep->job->pending);
+		if (dma_fence_add_callback(dep->fence, &dep->cb, qnpu_dep_signaled)) {
+			atomic_dec(&dep->job->pending);
+			dep->listens = false;
+			return;
+		}
+	}
+	trace_qnpu_job_wait(dep->job, dep->fence);
+}
+
+/**
+ * qnpu_job_listen - begin to wait for fences
+ * @job: job, armed
+ */
+void qnpu_job_listen(struct qnpu_ctx_job *job)
+{
+	struct qnpu_dep *dep;
+	u32 i;
+
+	for (i = 0; i < job->in_count; i++)
+		qnpu_dep_listen(&job->in_deps[i]);
+	for (dep = job->implicit; dep; dep = dep->next)
+		qnpu_dep_listen(dep);
+}
+
+/* A callback that cannot be removed has returned. */
+static void qnpu_dep_stop_listening(struct qnpu_dep *dep)
+{
+	if (dep->listens)
+		dma_fence_remove_callback(dep->fence, &dep->cb);
+	dep->listens = false;
+}
+
+/**
+ * qnpu_job_stop_listening - wait for no fence any more; on return no callback is at work
+ * @job: job that has waited
+ */
+void qnpu_job_stop_listening(struct qnpu_ctx_job *job)
+{
+	struct qnpu_dep *dep;
+	u32 i;
+
+	for (i = 0; i < job->in_count; i++)
+		qnpu_dep_stop_listening(&job->in_deps[i]);
+	for (dep = job->implicit; dep; dep = dep->next)
+		qnpu_dep_stop_listening(dep);
+}
+
+/**
+ * qnpu_job_is_ready - have all fences signalled that a job waits for?
+ * @job: job; the lock of its queue is held
+ */
+bool qnpu_job_is_ready(const struct qnpu_ctx_job *job)
+{
+	return !atomic_read(&job->pending) && job->ctx->completed >= job->after;
+}
+
+/**
+ * qnpu_job_in_error - what a job ends with because of its in-fences
+ * @job: job that is ready
+ */
+int qnpu_job_in_error(const struct qnpu_ctx_job *job)
+{
+	u32 i;
+
+	if (job->in_error)
+		return job->in_error;
+	for (i = 0; i < job->in_count; i++) {
+		if (qnpu_fence_error(job->in_deps[i].fence))
+			return -ECANCELED;
+	}
+
+	return 0;
+}
+
+/* Errors */
+
+/**
+ * qnpu_job_error - the errno of a job that the card has finished, or lost
+ * @job: job
+ * @cqe: what the card said, NULL if the job was on a core when the card was reset
+ */
+int qnpu_job_error(const struct qnpu_ctx_job *job, const struct npu_cqe *cqe)
+{
+	switch (cqe ? cqe->status : NPU_STATUS_ABORTED) {
+	case NPU_STATUS_OK:
+		return 0;
+	case NPU_STATUS_BUDGET:
+		return -ETIME;
+	case NPU_STATUS_ABORTED:
+	case NPU_STATUS_CORE_RESET:
+		return READ_ONCE(job->killed) ? -ETIME : -ECANCELED;
+	default:
+		return -EIO;
+	}
+}
+
+/* The cause of an abort, or of the reset that cost the job. */
+static u32 qnpu_job_cause(const struct qnpu_ctx_job *job, int error, const struct npu_cqe *cqe)
+{
+	u32 killed = READ_ONCE(job->killed);
+
+	if (error == -ENODEV)
+		return DRM_NPU_CAUSE_LOST;
+	if (killed)
+		return killed;
+	if (READ_ONCE(job->ctx->dead))
+		return DRM_NPU_CAUSE_DESTROYED;
+	/* A core was reset because of another job, or the queue was stopped or given up. */
+	if (cqe || job->ctx->queue.error)
+		return DRM_NPU_CAUSE_RECOVERY;
+
+	return READ_ONCE(job->ctx->npu->reset_cause);
+}
+
+static void qnpu_job_fill_fault(const struct qnpu_ctx_job *job, int error,
+				const struct npu_cqe *cqe, struct drm_npu_fault *fault)
+{
+	BUILD_BUG_ON(DRM_NPU_REGION_READ != NPU_ACCESS_READ);
+	BUILD_BUG_ON(DRM_NPU_REGION_WRITE != NPU_ACCESS_WRITE);
+
+	memset(fault, 0, sizeof(*fault));
+	fault->seqno = job->seqno;
+	if (!cqe || cqe->status == NPU_STATUS_ABORTED || cqe->status == NPU_STATUS_CORE_RESET)
+		fault->cause = qnpu_job_cause(job, error, cqe);
+	if (!cqe) {
+		fault->status = NPU_STATUS_ABORTED;
+		fault->engine = NPU_ENGINE_NONE;
+		fault->core = 0xff;
+		fault->command = NPU_COMMAND_NONE;
+		fault->region = NPU_REGION_NONE;
+		return;
+	}
+
+	fault->offset = cqe->offset;
+	fault->fault_addr = cqe->fault_addr;
+	fault->status = cqe->status;
+	fault->engine = cqe->engine;
+	fault->core = cqe->core;
+	fault->command = cqe->command;
+	fault->region = cqe->region;
+	fault->bytes = cqe->bytes;
+	if (cqe->phase & NPU_CQE_ACCESS_READ)
+		fault->access |= DRM_NPU_REGION_READ;
+	if (cqe->phase & NPU_CQE_ACCESS_WRITE)
+		fault->access |= DRM_NPU_REGION_WRITE;
+}
+
+/*
+ * A queue and a core run one job at a time: the core's time with this job begins when the card has
+ * the job, and the jobs before it, of the queue and of the core, are seen to be done. So the times
+ * of a core's jobs do not overlap.
+ */
+static u64 qnpu_job_busy_ns(const struct qnpu_ctx_job *job, u32 core)
+{
+	const struct qnpu_hw_queue *queue = &job->ctx->queue;
+	atomic64_t *done = &job->ctx->npu->counters.done_ns[core];
+	s64 begin, now = queue->done_ns, last = atomic64_read(done);
+
+	do {
+		begin = max_t(s64, last, now - queue->job_ns);
+		if (begin >= now)
+			return 0;
+	} while (!atomic64_try_cmpxchg(done, &last, now));
+
+	return now - begin;
+}
+
+static void qnpu_job_account_core(const struct qnpu_ctx_job *job, u32 core, u64 cycles)
+{
+	struct qnpu_vm *vm = job->ctx->vm;
+
+	atomic64_add(cycles, &vm->cycles[core]);
+	atomic64_add(qnpu_job_busy_ns(job, core), &vm->busy_ns[core]);
+}
+
+/*
+ * A job has all its cores for all its time. The completion names them; if the job is lost they are
+ * known where there were none to choose from.
+ */
+static void qnpu_job_account(const struct qnpu_ctx_job *job, const struct npu_cqe *cqe, u64 cycles)
+{
+	const struct npu_job *desc = job->desc;
+	unsigned long mask = desc->core_mask;
+	unsigned int core;
+
+	if (cqe)
+		mask &= FIELD_GET(NPU_CQE_CORES, cqe->phase);
+	else if (hweight_long(mask) != desc->stream_count)
+		return;
+
+	for_each_set_bit(core, &mask, NPU_MAX_CORES)
+		qnpu_job_account_core(job, core, cycles);
+}
+
+/* Remember the result in the context, under the queue's lock. */
+static void qnpu_job_record(struct qnpu_ctx_job *job, int error, const struct npu_cqe *cqe)
+{
+	struct qnpu_ctx *ctx = job->ctx;
+	struct qnpu_result *result = &ctx->results[job->seqno % QNPU_CTX_RESULTS];
+
+	result->error = error;
+	result->cycles = cqe ? cqe->end_cycle - cqe->start_cycle : 0;
+
+	/* The card names no cores for a job that has not begun. */
+	if (ctx->vm && (cqe || job->begun))
+		qnpu_job_account(job, cqe, result->cycles);
+
+	if (error) {
+		/* A job that never ran has no fault to tell. */
+		if (!job->skip_error)
+			qnpu_job_fill_fault(job, error, cqe,
+					    &ctx->faults[ctx->fault_count++ % QNPU_CTX_FAULTS]);
+		if (error == -ECANCELED || error == -ENODEV)
+			ctx->victims++;
+		else
+			ctx->errors++;
+	}
+	/* An orphan has outlived it. */
+	if (ctx->vm)
+		atomic64_inc(&ctx->vm->jobs);
+	WRITE_ONCE(ctx->completed, job->seqno);
+}
+
+/**
+ * qnpu_job_finish - a job is done: record the result, signal the fence, wake those who wait
+ * @job: job, off the queue's list, whose reference is dropped; the queue's lock is held
+ * @error: how it ended
+ * @cqe: what the card said, or NULL
+ */
+void qnpu_job_finish(struct qnpu_ctx_job *job, int error, const struct npu_cqe *cqe)
+{
+	struct qnpu_ctx *ctx = job->ctx;
+
+	lockdep_assert_held(&ctx->queue.lock);
+
+	qnpu_job_record(job, error, cqe);
+	trace_qnpu_job_done(job, error, cqe);
+	if (error)
+		dma_fence_set_error(job->fence, error);
+	if (job->skip_error)
+		dma_fence_signal(job->fence);
+	else
+		dma_fence_signal_timestamp(job->fence, ns_to_ktime(ctx->queue.done_ns));
+	if (wq_has_sleeper(&ctx->wait))
+		wake_up_all(&ctx->wait);
+	qnpu_job_put(job);
+}
+
+/* Releasing */
+
+/*
+ * Let go of mappings as far as that needs no locks, since others hold them, too: a handle, or later
+ * jobs. Returns whether it was all of them.
+ */
+static bool qnpu_job_drop_vmas(struct qnpu_ctx_job *job)
+{
+	while (job->region_count &&
+	       refcount_dec_not_one(&job->vmas[job->region_count - 1]->kref.refcount))
+		job->region_count--;
+
+	return !job->region_count;
+}
+
+static void qnpu_job_free(struct qnpu_ctx_job *job)
+{
+	struct qnpu_dep *dep;
+	u32 i;
+
+	for (i = 0; i < job->in_count; i++)
+		dma_fence_put(job->in_deps[i].fence);
+	while ((dep = job->implicit)) {
+		job->implicit = dep->next;
+		dma_fence_put(dep->fence);
+		kfree(dep);
+	}
+	qnpu_residency_wake(job->ctx->npu);
+	dma_fence_put(job->fence);
+	if (job->large)
+		kvfree(job);
+	else
+		kfree(job);
+}
+
+static void qnpu_job_release_work(struct work_struct *work)
+{
+	struct qnpu_ctx_job *job = container_of(work, struct qnpu_ctx_job, release_work);
+	struct drm_device *drm = &job->ctx->npu->drm;
+	struct qnpu_vm *vm = job->releases;
+
+	while (job->region_count)
+		qnpu_vma_put(job->vmas[--job->region_count]);
+	qnpu_job_free(job);
+	if (vm)
+		qnpu_vm_released(vm);
+	drm_dev_put(drm);
+}
+
+/**
+ * qnpu_job_put - drop a reference
+ * @job: job, finished or never armed; any context
+ *
+ * The last user of a mapping waits for the address space and for the card: that is left to a work.
+ */
+void qnpu_job_put(struct qnpu_ctx_job *job)
+{
+	if (!refcount_dec_and_test(&job->refs))
+		return;
+	if (qnpu_job_drop_vmas(job) && !job->large) {
+		qnpu_job_free(job);
+		return;
+	}
+
+	/* The end of the file waits for it. */
+	if (job->region_count) {
+		job->releases = qnpu_vm_get(job->vmas[0]->vm);
+		atomic_inc(&job->releases->releasing);
+	}
+	/* A job can outlive its file, and even the card; the module is kept by its fence. */
+	drm_dev_get(&job->ctx->npu->drm);
+	INIT_WORK(&job->release_work, qnpu_job_release_work);
+	queue_work(qnpu_release_wq, &job->release_work);
+}
+
+/* The module */
+
+/**
+ * qnpu_job_module_init - prepare what jobs of all devices share
+ */
+int qnpu_job_module_init(void)
+{
+	qnpu_release_wq = alloc_workqueue("qnpu-release", WQ_UNBOUND, 0);
+	if (!qnpu_release_wq)
+		return -ENOMEM;
+
+	qnpu_kick_wq = alloc_workqueue("qnpu-kick", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	if (!qnpu_kick_wq) {
+		destroy_workqueue(qnpu_release_wq);
+		return -ENOMEM;
+	}
+
+	return 0;
+}
+
+/**
+ * qnpu_job_module_exit - undo qnpu_job_module_init()
+ */
+void qnpu_job_module_exit(void)
+{
+	destroy_workqueue(qnpu_kick_wq);
+	destroy_workqueue(qnpu_release_wq);
+}
+
+#if IS_ENABLED(CONFIG_DRM_ACCEL_QNPU_KUNIT_TEST)
+#include "qnpu_job_test.c"
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef QNPU_MEM_H
+#define QNPU_MEM_H
+
+#include <linux/atomic.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/wait.h>
+
+#include <drm/ttm/ttm_device.h>
+#include <drm/ttm/ttm_placement.h>
+#include <drm/ttm/ttm_resource.h>
+
+#include "qnpu_compat.h"
+
+struct qnpu_bo;
+struct qnpu_device;
+
+/*
+ * Memory that user space causes: charged to the memory cgroup of the caller. At its limit the call
+ * fails; without __GFP_RETRY_MAYFAIL a process of the cgroup would be killed.
+ */
+#define QNPU_GFP_USER	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+/** struct qnpu_card_manager - the card's DDR */
+struct qnpu_card_manager {
+	/** @base: TTM's part */
+	struct ttm_resource_manager base;
+
+	/** @buddy: which parts are free, under @lock */
+	struct gpu_buddy buddy;
+
+	/** @lock: protects @buddy */
+	struct mutex lock;
+};
+
+/** struct qnpu_system_manager - system memory that the card may see */
+struct qnpu_system_manager {
+	/** @base: TTM's part */
+	struct ttm_resource_manager base;
+
+	/** @used: bytes in use */
+	atomic64_t used;
+};
+
+/** struct qnpu_mem - memory of a card */
+struct qnpu_mem {
+	/** @ttm: memory manager of both kinds */
+	struct ttm_device ttm;
+
+	/** @card: card DDR, TTM_PL_VRAM */
+	struct qnpu_card_manager card;
+
+	/** @system: system memory, TTM_PL_TT */
+	struct qnpu_system_manager system;
+
+	/** @mapped: pages of buffers that are mapped for DMA, under @mapped_lock */
+	struct list_head mapped;
+
+	/** @mapped_lock: protects @mapped and @gone; nothing inside of it */
+	struct mutex mapped_lock;
+
+	/** @gone: the device is, nothing is mapped any more; under @mapped_lock */
+	bool gone;
+
+	/** @imports: buffers that are attached to dma-bufs of others, under @imports_lock */
+	struct list_head imports;
+
+	/** @imports_lock: protects @imports; nothing inside of it */
+	struct mutex imports_lock;
+
+	/** @detaching: buffers that have left @imports and are still attached */
+	atomic_t detaching;
+
+	/** @pinned: memory of processes that is mapped for DMA, under @pinned_lock */
+	struct list_head pinned;
+
+	/** @pinned_lock: protects @pinned and the mappings of what is in it; innermost */
+	struct mutex pinned_lock;
+
+	/** @claim_lock: protects @waiters, @next_seq, @resident and all claims; innermost */
+	struct mutex claim_lock;
+
+	/** @waiters: submissions (struct qnpu_residency) that wait for card memory, oldest first */
+	struct list_head waiters;
+
+	/** @next_seq: number of the next one */
+	u64 next_seq;
+
+	/** @resident: buffers on the card, in the order of their arrival */
+	struct list_head resident;
+
+	/** @system_full: an idle buffer could not leave the card in one of the last attempts */
+	bool system_full;
+
+	/** @freed: jobs that have freed their buffers; wraps */
+	atomic_t freed;
+
+	/** @freed_wait: woken when @freed moves */
+	wait_queue_head_t freed_wait;
+
+	/** @evicted: bytes of card buffers that are in system memory at present */
+	atomic64_t evicted;
+
+	/** @evictions: moves out of the card since the driver was bound */
+	atomic64_t evictions;
+};
+
+/** struct qnpu_card_space - how full the card's DDR is, bytes */
+struct qnpu_card_space {
+	/** @total: that buffers can have */
+	u64 total;
+
+	/** @free: not in use */
+	u64 free;
+
+	/** @largest: largest free block */
+	u64 largest;
+};
+
+/** struct qnpu_mem_run - a stretch of a buffer that is contiguous for the card */
+struct qnpu_mem_run {
+	/** @addr: DDR offset or bus address */
+	u64 addr;
+
+	/** @bytes: length */
+	u64 bytes;
+};
+
+int qnpu_mem_init(struct qnpu_device *npu);
+void qnpu_mem_unmap_cpu(struct qnpu_device *npu);
+u64 qnpu_mem_system_bytes(void);
+u64 qnpu_mem_card_bytes(struct qnpu_device *npu);
+void qnpu_mem_card_space(struct qnpu_device *npu, struct qnpu_card_space *space);
+void qnpu_mem_run(struct qnpu_bo *bo, bool system, u64 offset, struct qnpu_mem_run *run);
+void qnpu_mem_card_run(struct ttm_resource *res, u64 offset, struct qnpu_mem_run *run);
+void qnpu_mem_clear_card(struct qnpu_device *npu);
+int qnpu_mem_cpu_clear(struct qnpu_device *npu, u64 at, u64 bytes);
+
+#endif

@@ -1,0 +1,761 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Page tables and TLB.
+ *
+ * Tables are in system memory, which is charged to the process that causes them. They survive
+ * whatever happens to the device, and are unmapped before the driver lets go of it, although
+ * address spaces of open files stay.
+ *
+ * The card caches invalid translations, too: every change is followed by an invalidation, and
+ * nothing is done with memory or tables before that is complete.
+ *
+ * An address space needs a number (ASID) only while a queue uses it. It keeps the number until
+ * another one has none.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/log2.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+
+#include <drm/drm_managed.h>
+#include <drm/drm_print.h>
+
+#include "qnpu_device.h"
+#include "qnpu_gem.h"
+#include "qnpu_mmu.h"
+#include "qnpu_recover.h"
+#include "qnpu_trace.h"
+
+#define QNPU_TABLE_SHIFT	12
+#define QNPU_TABLE_BYTES	BIT(QNPU_TABLE_SHIFT)
+#define QNPU_INDEX_BITS		9
+#define QNPU_ROOT_LEVEL		(NPU_PT_LEVELS - 1)
+#define QNPU_LARGE_LEVEL	1
+
+/* An invalidation waits for accesses, not for jobs; a software model on a busy host is slow. */
+#define QNPU_INV_TIMEOUT	(5 * HZ)
+
+/** struct qnpu_pt - the driver's view of one table */
+struct qnpu_pt {
+	/** @entries: its memory */
+	u64 *entries;
+
+	/** @dma: its bus address; valid until qnpu_mmu.gone */
+	dma_addr_t dma;
+
+	/** @live: in qnpu_mmu.live, under its lock */
+	struct list_head live;
+
+	/** @used: valid entries */
+	u32 used;
+
+	/** @level: 3 for the root to 0 */
+	u32 level;
+
+	/** @link: in a list of tables to be freed */
+	struct list_head link;
+
+	/** @leaf: entries that are valid leaves */
+	DECLARE_BITMAP(leaf, NPU_PT_ENTRIES);
+
+	/** @child: tables below; only above level 0 */
+	struct qnpu_pt *child[];
+};
+
+/* Bytes of the ASID table, whole pages of the device. */
+static size_t qnpu_asid_bytes(const struct qnpu_device *npu)
+{
+	return round_up(npu->asids * sizeof(struct npu_asid_entry), QNPU_TABLE_BYTES);
+}
+
+static u32 qnpu_level_shift(u32 level)
+{
+	return QNPU_TABLE_SHIFT + level * QNPU_INDEX_BITS;
+}
+
+static u32 qnpu_index(u64 va, u32 level)
+{
+	return (va >> qnpu_level_shift(level)) & (NPU_PT_ENTRIES - 1);
+}
+
+/* Changes @count entries from @index on, to @entry and @step more each. */
+static void qnpu_pt_write(struct qnpu_device *npu, struct qnpu_pt *pt, u32 index, u32 count,
+			  u64 entry, u64 step)
+{
+	u32 i;
+	int idx;
+
+	for (i = 0; i < count; i++)
+		WRITE_ONCE(pt->entries[index + i], entry + i * step);
+	if (!drm_dev_enter(&npu->drm, &idx))
+		return;
+	dma_sync_single_for_device(npu->drm.dev, pt->dma + index * sizeof(u64),
+				   count * sizeof(u64), DMA_TO_DEVICE);
+	drm_dev_exit(idx);
+}
+
+static int qnpu_pt_map(struct qnpu_device *npu, struct qnpu_pt *pt)
+{
+	struct qnpu_mmu *mmu = &npu->mmu;
+	int ret = -ENODEV;
+
+	mutex_lock(&mmu->live_lock);
+	if (mmu->gone)
+		goto out;
+	ret = -ENOMEM;
+	pt->dma = dma_map_single(npu->drm.dev, pt->entries, QNPU_TABLE_BYTES, DMA_TO_DEVICE);
+	if (dma_mapping_error(npu->drm.dev, pt->dma))
+		goto out;
+	list_add(&pt->live, &mmu->live);
+	atomic_inc(&mmu->tables_used);
+	ret = 0;
+out:
+	mutex_unlock(&mmu->live_lock);
+
+	return ret;
+}
+
+static struct qnpu_pt *qnpu_pt_alloc(struct qnpu_space *space, u32 level)
+{
+	u32 children = level ? NPU_PT_ENTRIES : 0;
+	struct qnpu_pt *pt;
+	int ret = -ENOMEM;
+
+	pt = kzalloc(struct_size(pt, child, children), QNPU_GFP_USER);
+	if (!pt)
+		return ERR_PTR(ret);
+	pt->level = level;
+	INIT_LIST_HEAD(&pt->link);
+	pt->entries = kzalloc(QNPU_TABLE_BYTES, QNPU_GFP_USER);
+	if (pt->entries)
+		ret = qnpu_pt_map(space->npu, pt);
+	if (ret) {
+		kfree(pt->entries);
+		kfree(pt);
+		return ERR_PTR(ret);
+	}
+
+	return pt;
+}
+
+static void qnpu_pt_unmap(struct qnpu_device *npu, struct qnpu_pt *pt)
+{
+	dma_unmap_single(npu->drm.dev, pt->dma, QNPU_TABLE_BYTES, DMA_TO_DEVICE);
+}
+
+static void qnpu_pt_free(struct qnpu_space *space, struct qnpu_pt *pt)
+{
+	struct qnpu_mmu *mmu = &space->npu->mmu;
+
+	mutex_lock(&mmu->live_lock);
+	list_del(&pt->live);
+	if (!mmu->gone)
+		qnpu_pt_unmap(space->npu, pt);
+	mutex_unlock(&mmu->live_lock);
+	atomic_dec(&mmu->tables_used);
+	kfree(pt->entries);
+	kfree(pt);
+}
+
+static void qnpu_pt_free_tree(struct qnpu_space *space, struct qnpu_pt *pt)
+{
+	u32 i;
+
+	for (i = 0; pt->level && i < NPU_PT_ENTRIES; i++) {
+		if (pt->child[i])
+			qnpu_pt_free_tree(space, pt->child[i]);
+	}
+	qnpu_pt_free(space, pt);
+}
+
+/* Invalidation */
+
+static bool qnpu_inv_is_done(struct qnpu_device *npu, u32 generation, u32 ticket)
+{
+	bool done;
+	int idx;
+
+	/* A reset, which invalidates everything, and the end of the card say so. */
+	if (READ_ONCE(npu->mmu.generation) != generation || drm_dev_is_unplugged(&npu->drm))
+		return true;
+	if (!qnpu_device_try_enter(npu, &idx))
+		return false;
+
+	/* Both counters wrap. A card that is gone reads as ones, which has to end the wait, too. */
+	done = (s32)(qnpu_read(npu, NPU_REG_INV_DONE) - ticket) >= 0 ||
+	       qnpu_is_gone(qnpu_read(npu, NPU_REG_ID));
+	qnpu_device_exit(npu, idx);
+
+	return done;
+}
+
+/* A card that sleeps, or is about to, has no translations left when it does anything again. */
+static bool qnpu_inv_enter(struct qnpu_device *npu, int *idx)
+{
+	return npu->runtime_pm ? qnpu_device_enter_awake(npu, idx) : qnpu_device_enter(npu, idx);
+}
+
+/*
+ * Invalidate a range and wait until the card uses no old translation. Zero bytes stand for the
+ * whole address space with its root. A card that does not answer is reset: that invalidates, too.
+ */
+static void qnpu_space_invalidate(struct qnpu_space *space, u64 va, u64 bytes)
+{
+	struct qnpu_device *npu = space->npu;
+	struct qnpu_mmu *mmu = &npu->mmu;
+	u32 generation, ticket, resets;
+	int idx, asid;
+	long left;
+
+	wmb(); /* the entries, write-combined or without cache, before the command, or its waking */
+	if (!qnpu_inv_enter(npu, &idx))
+		return;
+
+	mutex_lock(&mmu->inv_lock);
+	asid = space->asid;
+	/* Nothing of it is cached. qnpu_space_attach() invalidates all of a new ASID. */
+	if (asid == QNPU_NO_ASID) {
+		mutex_unlock(&mmu->inv_lock);
+		qnpu_device_exit(npu, idx);
+		return;
+	}
+	resets = READ_ONCE(npu->resets);
+	generation = mmu->generation;
+	qnpu_write64(npu, NPU_REG_INV_ADDR, va);
+	qnpu_write64(npu, NPU_REG_INV_BYTES, bytes);
+	qnpu_write(npu, NPU_REG_INV_ASID, asid);
+	ticket = qnpu_read(npu, NPU_REG_INV_ISSUED);
+	trace_qnpu_invalidate(npu, asid, va, bytes, ticket);
+	mutex_unlock(&mmu->inv_lock);
+	qnpu_device_exit(npu, idx);
+
+	left = wait_event_timeout(mmu->inv_wait, qnpu_inv_is_done(npu, generation, ticket),
+				  QNPU_INV_TIMEOUT);
+	trace_qnpu_invalidate_done(npu, asid, ticket, left);
+	if (!left) {
+		drm_err(&npu->drm, "invalidation %u of asid %d is not answered\n", ticket, asid);
+		qnpu_recover_device(npu, resets);
+	}
+}
+
+/**
+ * qnpu_mmu_invalidated - the card has completed invalidations
+ * @npu: device
+ *
+ * Called by the interrupt handler.
+ */
+void qnpu_mmu_invalidated(struct qnpu_device *npu)
+{
+	wake_up_all(&npu->mmu.inv_wait);
+}
+
+/**
+ * qnpu_mmu_forget - the card has lost its translations in a reset
+ * @npu: device
+ *
+ * Whoever waits for an invalidation has what it waits for.
+ */
+void qnpu_mmu_forget(struct qnpu_device *npu)
+{
+	mutex_lock(&npu->mmu.inv_lock);
+	WRITE_ONCE(npu->mmu.generation, npu->mmu.generation + 1);
+	mutex_unlock(&npu->mmu.inv_lock);
+	wake_up_all(&npu->mmu.inv_wait);
+}
+
+/* Mapping */
+
+/* The table at @level that maps @va, made where it is missing. */
+static struct qnpu_pt *qnpu_space_table(struct qnpu_space *space, u64 va, u32 level)
+{
+	struct qnpu_pt *pt = space->root, *next;
+	u32 index;
+
+	while (pt->level > level) {
+		index = qnpu_index(va, pt->level);
+		next = pt->child[index];
+		if (!next) {
+			next = qnpu_pt_alloc(space, pt->level - 1);
+			if (IS_ERR(next))
+				return next;
+			pt->child[index] = next;
+			pt->used++;
+			wmb(); /* the empty table before the entry that leads to it */
+			qnpu_pt_write(space->npu, pt, index, 1, next->dma | NPU_PTE_VALID, 0);
+		}
+		pt = next;
+	}
+
+	return pt;
+}
+
+/*
+ * Set leaves of one table, from @va on, the first to @entry, as many as fit into it and into
+ * @bytes. Returns the bytes mapped.
+ */
+static s64 qnpu_space_set(struct qnpu_space *space, u64 va, u64 bytes, u32 level, u64 entry)
+{
+	struct qnpu_pt *pt = qnpu_space_table(space, va, level);
+	u32 index = qnpu_index(va, level), shift = qnpu_level_shift(level), count, i;
+
+	if (IS_ERR(pt))
+		return PTR_ERR(pt);
+
+	count = min_t(u64, NPU_PT_ENTRIES - index, bytes >> shift);
+	for (i = index; i < index + count; i++)
+		pt->used += !__test_and_set_bit(i, pt->leaf);
+	qnpu_pt_write(space->npu, pt, index, count, entry, BIT_ULL(shift));
+
+	return (u64)count << shift;
+}
+
+static bool qnpu_can_be_large(u64 va, u64 addr, u64 bytes)
+{
+	return IS_ALIGNED(va | addr, SZ_2M) && bytes >= SZ_2M;
+}
+
+static int qnpu_space_set_run(struct qnpu_space *space, u64 va, const struct qnpu_mem_run *run,
+			      u64 flags)
+{
+	s64 done;
+	u64 at;
+
+	if ((run->addr | (run->addr + run->bytes - 1)) & ~(NPU_PTE_ADDR | (SZ_4K - 1)))
+		return -ERANGE;
+
+	/* Where small pages become large ones a table ends, and a run only gets smaller. */
+	for (at = 0; at < run->bytes; at += done) {
+		u64 left = run->bytes - at, entry = (run->addr + at) | flags | NPU_PTE_VALID;
+
+		if (qnpu_can_be_large(va + at, run->addr + at, left))
+			done = qnpu_space_set(space, va + at, left, QNPU_LARGE_LEVEL,
+					      entry | NPU_PTE_LARGE);
+		else
+			done = qnpu_space_set(space, va + at, left, 0, entry);
+		if (done < 0)
+			return done;
+		cond_resched();
+	}
+
+	return 0;
+}
+
+/**
+ * qnpu_space_map_fixed - map memory that is not a buffer's
+ * @space: address space
+ * @va: address
+ * @run: the memory
+ * @flags: NPU_PTE_WRITE, NPU_PTE_SYSTEM
+ *
+ * Otherwise as qnpu_space_map().
+ */
+int qnpu_space_map_fixed(struct qnpu_space *space, u64 va, const struct qnpu_mem_run *run,
+			 u64 flags)
+{
+	int ret = qnpu_space_set_run(space, va, run, flags);
+
+	if (ret)
+		qnpu_space_unmap(space, va, run->bytes);
+	else
+		qnpu_space_invalidate(space, va, run->bytes);
+
+	return ret;
+}
+
+/**
+ * qnpu_space_map - map a buffer, or change the flags of its mapping
+ * @space: address space
+ * @va: address, aligned as qnpu_vm_bind() does it
+ * @bo: buffer, its reservation lock held
+ * @system: its pages of system memory, else its card memory
+ * @flags: NPU_PTE_WRITE or NPU_PTE_CONST
+ *
+ * On return the card uses the new translations. On error nothing is mapped. Changing flags needs
+ * no tables and does not fail.
+ */
+int qnpu_space_map(struct qnpu_space *space, u64 va, struct qnpu_bo *bo, bool system, u64 flags)
+{
+	u64 size = bo->tbo.base.size, offset;
+	struct qnpu_mem_run run;
+	int ret;
+
+	if (system)
+		flags |= NPU_PTE_SYSTEM;
+
+	for (offset = 0; offset < size; offset += run.bytes) {
+		qnpu_mem_run(bo, system, offset, &run);
+		ret = qnpu_space_set_run(space, va + offset, &run, flags);
+		if (ret)
+			goto err;
+	}
+	qnpu_space_invalidate(space, va, size);
+
+	return 0;
+
+err:
+	qnpu_space_unmap(space, va, size);
+	return ret;
+}
+
+/* What one step of qnpu_space_unmap() found out. */
+struct qnpu_unmap {
+	/* tables without entries, freed after the invalidation */
+	struct list_head empty;
+	/* the range to invalidate, grown to all that an empty table covered */
+	u64 start;
+	u64 end;
+};
+
+/* Take tables without entries out of the tree, from @level up. */
+static void qnpu_space_prune(struct qnpu_space *space, u64 va, struct qnpu_pt **path, u32 level,
+			     struct qnpu_unmap *unmap)
+{
+	while (!path[level]->used && level < QNPU_ROOT_LEVEL) {
+		struct qnpu_pt *parent = path[level + 1];
+		u64 covered = BIT_ULL(qnpu_level_shift(level + 1));
+		u32 index = qnpu_index(va, level + 1);
+
+		list_add(&path[level]->link, &unmap->empty);
+		unmap->start = min(unmap->start, round_down(va, covered));
+		unmap->end = max(unmap->end, round_down(va, covered) + covered);
+		parent->child[index] = NULL;
+		parent->used--;
+		qnpu_pt_write(space->npu, parent, index, 1, 0, 0);
+		level++;
+	}
+}
+
+/* Clear leaves of one table, from @index on, as long as there are any, at most @count. */
+static u32 qnpu_pt_clear(struct qnpu_device *npu, struct qnpu_pt *pt, u32 index, u64 count)
+{
+	u32 limit = min_t(u64, NPU_PT_ENTRIES, index + count);
+	u32 cleared = find_next_zero_bit(pt->leaf, limit, index) - index;
+
+	if (!cleared)
+		return 0;
+	bitmap_clear(pt->leaf, index, cleared);
+	qnpu_pt_write(npu, pt, index, cleared, 0, 0);
+	pt->used -= cleared;
+
+	return cleared;
+}
+
+/*
+ * Clear the leaves of the table at @va, and tables that are empty on the way up, also where there
+ * is no leaf: an attempt to map may have made tables, but no more. Returns the bytes passed.
+ */
+static u64 qnpu_space_clear(struct qnpu_space *space, u64 va, u64 bytes, struct qnpu_unmap *unmap)
+{
+	struct qnpu_pt *path[NPU_PT_LEVELS] = {};
+	struct qnpu_pt *pt = space->root;
+	u32 level, index, cleared;
+	u64 span;
+
+	for (;;) {
+		level = pt->level;
+		index = qnpu_index(va, level);
+		path[level] = pt;
+		if (!level || test_bit(index, pt->leaf) || !pt->child[index])
+			break;
+		pt = pt->child[index];
+	}
+
+	span = BIT_ULL(qnpu_level_shift(level));
+	/* Up to 2^39: more than the macros divide by. */
+	cleared = qnpu_pt_clear(space->npu, pt, index,
+				(bytes + span - 1) >> qnpu_level_shift(level));
+	qnpu_space_prune(space, va, path, level, unmap);
+
+	return max(cleared, 1) * span - (va & (span - 1));
+}
+
+/**
+ * qnpu_space_unmap - take a mapping away
+ * @space: address space
+ * @va: start
+ * @bytes: size, whole pages; parts of it may not be mapped
+ *
+ * On return the card makes no more access through it.
+ */
+void qnpu_space_unmap(struct qnpu_space *space, u64 va, u64 bytes)
+{
+	struct qnpu_unmap unmap = { .start = va, .end = va + bytes };
+	struct qnpu_pt *pt, *next;
+	u64 at;
+
+	INIT_LIST_HEAD(&unmap.empty);
+	for (at = va; at < va + bytes;) {
+		at += qnpu_space_clear(space, at, va + bytes - at, &unmap);
+		cond_resched();
+	}
+
+	qnpu_space_invalidate(space, unmap.start, unmap.end - unmap.start);
+
+	list_for_each_entry_safe(pt, next, &unmap.empty, link)
+		qnpu_pt_free(space, pt);
+}
+
+/* Address spaces */
+
+/* With the inv_lock. */
+static void qnpu_asid_write(struct qnpu_device *npu, int asid, u64 root)
+{
+	int idx;
+
+	wmb(); /* the tables before the entry that leads to them */
+	if (!drm_dev_enter(&npu->drm, &idx))
+		return;
+	WRITE_ONCE(npu->mmu.asid_entries[asid].root, root);
+	drm_dev_exit(idx);
+}
+
+/* An unused ASID: a new one, or that of the address space without users for longest. */
+static int qnpu_asid_find(struct qnpu_device *npu)
+{
+	struct qnpu_mmu *mmu = &npu->mmu;
+	struct qnpu_space *space;
+	int asid;
+
+	lockdep_assert_held(&mmu->inv_lock);
+
+	/* Fences may wait for this: no memory is waited for. */
+	asid = ida_alloc_max(&mmu->asids, npu->asids - 1, GFP_NOWAIT | __GFP_NOWARN);
+	if (asid >= 0)
+		return asid;
+	space = list_first_entry_or_null(&mmu->idle, struct qnpu_space, idle);
+	if (!space)
+		return -ENOSPC;
+	list_del_init(&space->idle);
+	asid = space->asid;
+	space->asid = QNPU_NO_ASID;
+
+	return asid;
+}
+
+/**
+ * qnpu_space_attach - give an address space an ASID, for a queue that begins to use it
+ * @space: address space; the device is held, but not entered
+ *
+ * -ENOSPC: other queues use all ASIDs.
+ */
+int qnpu_space_attach(struct qnpu_space *space)
+{
+	struct qnpu_mmu *mmu = &space->npu->mmu;
+	bool fresh = false;
+	int asid = 0;
+
+	mutex_lock(&mmu->inv_lock);
+	if (space->asid == QNPU_NO_ASID) {
+		asid = qnpu_asid_find(space->npu);
+		fresh = asid >= 0;
+		if (fresh) {
+			qnpu_asid_write(space->npu, asid, space->root->dma | NPU_ASID_VALID);
+			space->asid = asid;
+		}
+	}
+	if (asid >= 0) {
+		list_del_init(&space->idle);
+		space->users++;
+	}
+	mutex_unlock(&mmu->inv_lock);
+	/* The card may have entries of the address space that had the ASID before. */
+	if (fresh)
+		qnpu_space_invalidate(space, 0, 0);
+
+	return min(asid, 0);
+}
+
+/**
+ * qnpu_space_detach - a queue does not use an address space any more
+ * @space: address space
+ */
+void qnpu_space_detach(struct qnpu_space *space)
+{
+	struct qnpu_mmu *mmu = &space->npu->mmu;
+
+	mutex_lock(&mmu->inv_lock);
+	if (!--space->users)
+		list_add_tail(&space->idle, &mmu->idle);
+	mutex_unlock(&mmu->inv_lock);
+}
+
+/**
+ * qnpu_space_init - make an empty address space
+ * @space: address space
+ * @npu: device
+ */
+int qnpu_space_init(struct qnpu_space *space, struct qnpu_device *npu)
+{
+	space->npu = npu;
+	space->asid = QNPU_NO_ASID;
+	INIT_LIST_HEAD(&space->idle);
+	space->root = qnpu_pt_alloc(space, QNPU_ROOT_LEVEL);
+
+	return PTR_ERR_OR_ZERO(space->root);
+}
+
+/**
+ * qnpu_space_fini - give an address space up
+ * @space: address space without users
+ */
+void qnpu_space_fini(struct qnpu_space *space)
+{
+	struct qnpu_device *npu = space->npu;
+	struct qnpu_mmu *mmu = &npu->mmu;
+	int asid;
+
+	/* From here on it keeps its ASID. */
+	mutex_lock(&mmu->inv_lock);
+	list_del_init(&space->idle);
+	asid = space->asid;
+	if (asid != QNPU_NO_ASID)
+		qnpu_asid_write(npu, asid, 0);
+	mutex_unlock(&mmu->inv_lock);
+	if (asid != QNPU_NO_ASID) {
+		qnpu_space_invalidate(space, 0, 0);
+		ida_free(&mmu->asids, asid);
+	}
+	qnpu_pt_free_tree(space, space->root);
+}
+
+/**
+ * qnpu_mmu_read - an entry of the ASID table or of a page table, as the device sees it
+ * @npu: device, not gone
+ * @addr: its bus address
+ * @entry: answer
+ *
+ * -EFAULT: no table is there.
+ */
+int qnpu_mmu_read(struct qnpu_device *npu, u64 addr, u64 *entry)
+{
+	struct qnpu_mmu *mmu = &npu->mmu;
+	struct qnpu_pt *pt;
+	int ret = -EFAULT;
+
+	if (!IS_ALIGNED(addr, sizeof(*entry)))
+		return ret;
+	if (addr >= mmu->asid_table && addr - mmu->asid_table < qnpu_asid_bytes(npu)) {
+		*entry = READ_ONCE(*(u64 *)((void *)mmu->asid_entries + addr - mmu->asid_table));
+		return 0;
+	}
+	mutex_lock(&mmu->live_lock);
+	list_for_each_entry(pt, &mmu->live, live) {
+		if (addr < pt->dma || addr - pt->dma >= QNPU_TABLE_BYTES)
+			continue;
+		*entry = READ_ONCE(pt->entries[(addr - pt->dma) / sizeof(*entry)]);
+		ret = 0;
+		break;
+	}
+	mutex_unlock(&mmu->live_lock);
+
+	return ret;
+}
+
+/**
+ * qnpu_mmu_find_table - is memory that of a page table?
+ * @npu: device
+ * @addr: physical address
+ *
+ * Returns the offset in the table, -ENOENT if it is no table's.
+ */
+s64 qnpu_mmu_find_table(struct qnpu_device *npu, phys_addr_t addr)
+{
+	struct qnpu_mmu *mmu = &npu->mmu;
+	s64 offset = -ENOENT;
+	struct qnpu_pt *pt;
+
+	mutex_lock(&mmu->live_lock);
+	list_for_each_entry(pt, &mmu->live, live) {
+		if (addr - virt_to_phys(pt->entries) < QNPU_TABLE_BYTES) {
+			offset = addr - virt_to_phys(pt->entries);
+			break;
+		}
+	}
+	mutex_unlock(&mmu->live_lock);
+
+	return offset;
+}
+
+static void qnpu_pt_count(const struct qnpu_pt *pt, struct qnpu_space_usage *usage)
+{
+	u32 i, leaves = bitmap_weight(pt->leaf, NPU_PT_ENTRIES);
+
+	usage->tables[pt->level]++;
+	*(pt->level ? &usage->large : &usage->small) += leaves;
+	for (i = 0; pt->level && i < NPU_PT_ENTRIES; i++) {
+		if (pt->child[i])
+			qnpu_pt_count(pt->child[i], usage);
+	}
+}
+
+/**
+ * qnpu_space_usage - count tables and leaves
+ * @space: address space, its lock held
+ * @usage: answer
+ */
+void qnpu_space_usage(const struct qnpu_space *space, struct qnpu_space_usage *usage)
+{
+	memset(usage, 0, sizeof(*usage));
+	qnpu_pt_count(space->root, usage);
+}
+
+/* Set-up */
+
+/**
+ * qnpu_mmu_release_dma - take all tables from a device that goes away; also twice
+ * @npu: device, unplugged, its card stopped
+ *
+ * Address spaces that files still have keep their tables, without DMA mappings.
+ */
+void qnpu_mmu_release_dma(struct qnpu_device *npu)
+{
+	struct qnpu_mmu *mmu = &npu->mmu;
+	struct qnpu_pt *pt;
+
+	mutex_lock(&mmu->live_lock);
+	if (!mmu->gone) {
+		list_for_each_entry(pt, &mmu->live, live)
+			qnpu_pt_unmap(npu, pt);
+		dma_free_coherent(npu->drm.dev, qnpu_asid_bytes(npu), mmu->asid_entries,
+				  mmu->asid_table);
+		mmu->asid_entries = NULL;
+		mmu->gone = true;
+	}
+	mutex_unlock(&mmu->live_lock);
+}
+
+static void qnpu_mmu_fini(struct drm_device *drm, void *arg)
+{
+	struct qnpu_mmu *mmu = arg;
+
+	qnpu_mmu_release_dma(to_qnpu_device(drm));
+	ida_destroy(&mmu->asids);
+	mutex_destroy(&mmu->inv_lock);
+	mutex_destroy(&mmu->live_lock);
+}
+
+/**
+ * qnpu_mmu_init - make an empty ASID table
+ * @npu: device, identified
+ */
+int qnpu_mmu_init(struct qnpu_device *npu)
+{
+	struct qnpu_mmu *mmu = &npu->mmu;
+
+	ida_init(&mmu->asids);
+	mutex_init(&mmu->inv_lock);
+	init_waitqueue_head(&mmu->inv_wait);
+	mutex_init(&mmu->live_lock);
+	INIT_LIST_HEAD(&mmu->live);
+	INIT_LIST_HEAD(&mmu->idle);
+	mmu->asid_entries = dma_alloc_coherent(npu->drm.dev, qnpu_asid_bytes(npu),
+					       &mmu->asid_table, GFP_KERNEL);
+	if (!mmu->asid_entries)
+		return -ENOMEM;
+
+	return drmm_add_action_or_reset(&npu->drm, qnpu_mmu_fini, mmu);
+}
+
+#if IS_ENABLED(CONFIG_DRM_ACCEL_QNPU_KUNIT_TEST)
+#include "qnpu_mmu_test.c"
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef QNPU_MMU_H
+#define QNPU_MMU_H
+
+#include <linux/atomic.h>
+#include <linux/idr.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/types.h>
+#include <linux/wait.h>
+
+#include "npu_regs.h"
+
+struct qnpu_bo;
+struct qnpu_device;
+struct qnpu_mem_run;
+struct qnpu_pt;
+
+/** struct qnpu_mmu - page tables of a device, in system memory */
+struct qnpu_mmu {
+	/** @asid_entries: ASID table, coherent memory; NULL once the device is gone */
+	struct npu_asid_entry *asid_entries;
+
+	/** @asid_table: its bus address */
+	dma_addr_t asid_table;
+
+	/** @live: tables in use (struct qnpu_pt), under @live_lock */
+	struct list_head live;
+
+	/** @gone: no table is mapped for DMA any more, under @live_lock */
+	bool gone;
+
+	/** @live_lock: protects @live and @gone; innermost */
+	struct mutex live_lock;
+
+	/** @tables_used: tables in @live */
+	atomic_t tables_used;
+
+	/** @asids: ASIDs in use; locks itself */
+	struct ida asids;
+
+	/** @idle: address spaces that keep an ASID without using it, oldest first; @inv_lock */
+	struct list_head idle;
+
+	/**
+	 * @inv_lock: protects the invalidation registers, the ASIDs of address spaces, and writes
+	 * of @generation
+	 */
+	struct mutex inv_lock;
+
+	/** @generation: moves with each device reset, which forgets all translations */
+	u32 generation;
+
+	/** @inv_wait: woken when invalidations complete */
+	wait_queue_head_t inv_wait;
+};
+
+/* The ASID of an address space that has none. */
+#define QNPU_NO_ASID	(-1)
+
+/**
+ * struct qnpu_space - an address space of the card
+ *
+ * Protected by the lock of the struct qnpu_vm that embeds it, if not said otherwise.
+ */
+struct qnpu_space {
+	/** @npu: device */
+	struct qnpu_device *npu;
+
+	/** @root: level 3 table */
+	struct qnpu_pt *root;
+
+	/** @asid: its number or QNPU_NO_ASID, under qnpu_mmu.inv_lock */
+	int asid;
+
+	/** @users: queues that use it, under qnpu_mmu.inv_lock */
+	u32 users;
+
+	/** @idle: in qnpu_mmu.idle while it has an ASID without users, under qnpu_mmu.inv_lock */
+	struct list_head idle;
+};
+
+/** struct qnpu_space_usage - what an address space consists of */
+struct qnpu_space_usage {
+	/** @tables: tables of each level */
+	u32 tables[NPU_PT_LEVELS];
+
+	/** @small: leaves that map a page */
+	u32 small;
+
+	/** @large: leaves that map a block */
+	u32 large;
+};
+
+int qnpu_mmu_init(struct qnpu_device *npu);
+void qnpu_mmu_invalidated(struct qnpu_device *npu);
+void qnpu_mmu_forget(struct qnpu_device *npu);
+void qnpu_mmu_release_dma(struct qnpu_device *npu);
+
+int qnpu_mmu_read(struct qnpu_device *npu, u64 addr, u64 *entry);
+s64 qnpu_mmu_find_table(struct qnpu_device *npu, phys_addr_t addr);
+int qnpu_space_init(struct qnpu_space *space, struct qnpu_device *npu);
+void qnpu_space_fini(struct qnpu_space *space);
+int qnpu_space_attach(struct qnpu_space *space);
+void qnpu_space_detach(struct qnpu_space *space);
+int qnpu_space_map(struct qnpu_space *space, u64 va, struct qnpu_bo *bo, bool system, u64 flags);
+int qnpu_space_map_fixed(struct qnpu_space *space, u64 va, const struct qnpu_mem_run *run,
+			 u64 flags);
+void qnpu_space_unmap(struct qnpu_space *space, u64 va, u64 bytes);
+void qnpu_space_usage(const struct qnpu_space *space, struct qnpu_space_usage *usage);
+
+#endif

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The device as a PCI Express card: BARs, MSI-X vectors, sleep, resets by the PCI core, and errors
+ * of the bus.
+ *
+ * The card's memory keeps its contents in all of these (docs/reference/hardware.md, section 9), so
+ * page tables and buffers stay where they are. Queues and everything else that the card knows are
+ * made anew.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/module.h>
+#include <linux/pci.h>
+#include <linux/pm.h>
+
+#include <drm/drm_print.h>
+
+#include "qnpu_bus.h"
+#include "qnpu_device.h"
+#include "qnpu_drv.h"
+#include "qnpu_pm.h"
+#include "qnpu_recover.h"
+#include "qnpu_sysfs.h"
+
+/* What the shared parts ask for */
+
+static struct pci_dev *qnpu_to_pci_dev(struct qnpu_device *npu)
+{
+	return to_pci_dev(npu->drm.dev);
+}
+
+static int qnpu_pci_irq_alloc(struct qnpu_device *npu, u32 want)
+{
+	int count = pci_alloc_irq_vectors(qnpu_to_pci_dev(npu), 1, want, PCI_IRQ_MSIX);
+
+	if (count < 0)
+		drm_err(&npu->drm, "no MSI-X vector: %d\n", count);
+
+	return count;
+}
+
+static int qnpu_pci_irq_number(struct qnpu_device *npu, u32 index)
+{
+	return pci_irq_vector(qnpu_to_pci_dev(npu), index);
+}
+
+static void qnpu_pci_irq_free(struct qnpu_device *npu)
+{
+	pci_free_irq_vectors(qnpu_to_pci_dev(npu));
+}
+
+static void qnpu_pci_let_on(struct qnpu_device *npu)
+{
+	pci_set_master(qnpu_to_pci_dev(npu));
+}
+
+static void qnpu_pci_cut_off(struct qnpu_device *npu)
+{
+	pci_clear_master(qnpu_to_pci_dev(npu));
+}
+
+static const struct qnpu_bus_ops qnpu_pci_bus = {
+	.kind = DRM_NPU_BUS_PCI,
+	.irq_alloc = qnpu_pci_irq_alloc,
+	.irq_number = qnpu_pci_irq_number,
+	.irq_free = qnpu_pci_irq_free,
+	.let_on = qnpu_pci_let_on,
+	.cut_off = qnpu_pci_cut_off,
+};
+
+/* Probe */
+
+static int qnpu_pci_map_bars(struct qnpu_device *npu, struct pci_dev *pdev)
+{
+	int ret;
+
+	ret = pcim_enable_device(pdev);
+	if (ret)
+		return ret;
+
+	ret = pcim_request_all_regions(pdev, "qnpu");
+	if (ret)
+		return ret;
+
+	if (pci_resource_len(pdev, NPU_PCI_BAR_REGS) < NPU_BAR_REGS_BYTES) {
+		drm_err(&npu->drm, "BAR %u is too small\n", NPU_PCI_BAR_REGS);
+		return -ENODEV;
+	}
+
+	npu->regs = pcim_iomap(pdev, NPU_PCI_BAR_REGS, NPU_BAR_REGS_BYTES);
+	npu->ddr_phys = pci_resource_start(pdev, NPU_PCI_BAR_DDR);
+	npu->ddr_mapped = pci_resource_len(pdev, NPU_PCI_BAR_DDR);
+	npu->ddr = devm_ioremap_wc(&pdev->dev, npu->ddr_phys, npu->ddr_mapped);
+	if (!npu->regs || !npu->ddr)
+		return -ENOMEM;
+
+	return 0;
+}
+
+static void qnpu_pci_read_address(struct drm_npu_dev_info *info, struct pci_dev *pdev)
+{
+	info->pci_domain = pci_domain_nr(pdev->bus);
+	info->pci_bus = pdev->bus->number;
+	info->pci_device = PCI_SLOT(pdev->devfn);
+	info->pci_function = PCI_FUNC(pdev->devfn);
+}
+
+static int qnpu_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct qnpu_device *npu;
+	int ret;
+
+	npu = devm_drm_dev_alloc(&pdev->dev, &qnpu_driver, struct qnpu_device, drm);
+	if (IS_ERR(npu))
+		return PTR_ERR(npu);
+	npu->bus = &qnpu_pci_bus;
+	qnpu_pci_read_address(&npu->info, pdev);
+	pci_set_drvdata(pdev, npu);
+
+	ret = qnpu_pci_map_bars(npu, pdev);
+	if (ret)
+		return ret;
+	ret = qnpu_drv_probe(npu);
+	if (ret)
+		return ret;
+
+	pci_save_state(pdev);
+
+	return 0;
+}
+
+static void qnpu_pci_remove(struct pci_dev *pdev)
+{
+	qnpu_drv_remove(pci_get_drvdata(pdev));
+}
+
+static void qnpu_pci_shutdown(struct pci_dev *pdev)
+{
+	qnpu_drv_shutdown(pci_get_drvdata(pdev));
+}
+
+/* Sleep */
+
+static int qnpu_pci_resume(struct device *dev)
+{
+	int ret = qnpu_pm_resume(dev);
+
+	pci_save_state(to_pci_dev(dev));
+
+	return ret;
+}
+
+/* The card's memory does not survive without power, and is too large to be written away. */
+static int qnpu_pci_freeze(struct device *dev)
+{
+	struct qnpu_device *npu = dev_get_drvdata(dev);
+	struct qnpu_card_space space;
+
+	qnpu_mem_card_space(npu, &space);
+	if (space.free != space.total) {
+		drm_warn(&npu->drm, "hibernation would lose buffers in the card's memory\n");
+		return -EBUSY;
+	}
+
+	return qnpu_pm_suspend(dev);
+}
+
+static int qnpu_pci_restore(struct device *dev)
+{
+	qnpu_recover_empty(dev_get_drvdata(dev));
+	return qnpu_pci_resume(dev);
+}
+
+static const struct dev_pm_ops qnpu_pci_pm_ops = {
+	.prepare = pm_sleep_ptr(qnpu_pm_prepare),
+	.suspend = pm_sleep_ptr(qnpu_pm_suspend),
+	.resume = pm_sleep_ptr(qnpu_pci_resume),
+	.freeze = pm_sleep_ptr(qnpu_pci_freeze),
+	.thaw = pm_sleep_ptr(qnpu_pci_resume),
+	.poweroff = pm_sleep_ptr(qnpu_pm_suspend),
+	.restore = pm_sleep_ptr(qnpu_pci_restore),
+};
+
+/* Resets that somebody asked the PCI core for */
+
+static void qnpu_pci_reset_prepare(struct pci_dev *pdev)
+{
+	qnpu_recover_reset_prepare(pci_get_drvdata(pdev));
+}
+
+static void qnpu_pci_reset_done(struct pci_dev *pdev)
+{
+	qnpu_recover_reset_done(pci_get_drvdata(pdev));
+	pci_save_state(pdev);
+}
+
+/* Errors of the bus: whatever they were, the card is reset. */
+
+static pci_ers_result_t qnpu_pci_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	struct qnpu_device *npu = pci_get_drvdata(pdev);
+
+	drm_err(&npu->drm, "PCI error, channel state %u\n", state);
+	if (state == pci_channel_io_perm_failure) {
+		qnpu_recover_lose(npu, "the bus has given it up");
+		return PCI_ERS_RESULT_DISCONNECT;
+	}
+	qnpu_recover_offline(npu);
+
+	return PCI_ERS_RESULT_NEED_RESET;
+}
+
+static pci_ers_result_t qnpu_pci_slot_reset(struct pci_dev *pdev)
+{
+	struct qnpu_device *npu = pci_get_drvdata(pdev);
+
+	pci_restore_state(pdev);
+	pci_save_state(pdev);
+	if (qnpu_is_gone(qnpu_read(npu, NPU_REG_ID))) {
+		qnpu_recover_lose(npu, "it does not answer after a reset of its slot");
+		return PCI_ERS_RESULT_DISCONNECT;
+	}
+
+	return PCI_ERS_RESULT_RECOVERED;
+}
+
+static void qnpu_pci_error_resume(struct pci_dev *pdev)
+{
+	qnpu_recover_wake(pci_get_drvdata(pdev), true);
+}
+
+static const struct pci_error_handlers qnpu_pci_err_handler = {
+	.error_detected = qnpu_pci_error_detected,
+	.slot_reset = qnpu_pci_slot_reset,
+	.resume = qnpu_pci_error_resume,
+	.reset_prepare = qnpu_pci_reset_prepare,
+	.reset_done = qnpu_pci_reset_done,
+};
+
+/* Driver */
+
+static const struct pci_device_id qnpu_pci_ids[] = {
+	{ PCI_DEVICE(NPU_PCI_VENDOR_ID, NPU_PCI_DEVICE_ID) },
+	{ }
+};
+MODULE_DEVICE_TABLE(pci, qnpu_pci_ids);
+
+static struct pci_driver qnpu_pci_driver = {
+	.name = "qnpu",
+	.id_table = qnpu_pci_ids,
+	.probe = qnpu_pci_probe,
+	.remove = qnpu_pci_remove,
+	.shutdown = qnpu_pci_shutdown,
+	.err_handler = &qnpu_pci_err_handler,
+	.dev_groups = qnpu_sysfs_groups,
+	.driver.pm = pm_sleep_ptr(&qnpu_pci_pm_ops),
+};
+
+/**
+ * qnpu_pci_register - look for cards
+ */
+int qnpu_pci_register(void)
+{
+	return pci_register_driver(&qnpu_pci_driver);
+}
+
+/**
+ * qnpu_pci_unregister - let go of all cards
+ */
+void qnpu_pci_unregister(void)
+{
+	pci_unregister_driver(&qnpu_pci_driver);
+}

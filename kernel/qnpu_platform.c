@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The device as a block of a system on a chip: registers and one interrupt line from the device
+ * tree, clocks, resets and a power domain from outside.
+ *
+ * Without any of these the block does nothing, forgets what it knew, and its registers read as
+ * ones: so it is left while nobody needs it, see qnpu_pm.c. It has no memory of its own, and mostly
+ * does not see the processors' caches.
+ */
+#include <linux/clk.h>
+#include <linux/mod_devicetable.h>
+#include <linux/module.h>
+#include <linux/platform_device.h>
+#include <linux/pm.h>
+#include <linux/pm_runtime.h>
+#include <linux/reset.h>
+
+#include <drm/drm_print.h>
+
+#include "qnpu_bus.h"
+#include "qnpu_device.h"
+#include "qnpu_drv.h"
+#include "qnpu_irq.h"
+#include "qnpu_pm.h"
+#include "qnpu_recover.h"
+#include "qnpu_sysfs.h"
+
+/** struct qnpu_platform - a device, and what it gets from the SoC */
+struct qnpu_platform {
+	/** @npu: base class */
+	struct qnpu_device npu;
+
+	/** @clocks: all that its node names; @clock_count of them, constant after probe */
+	struct clk_bulk_data *clocks;
+
+	/** @clock_count: entries of @clocks */
+	int clock_count;
+
+	/** @resets: NULL where its node names none */
+	struct reset_control *resets;
+
+	/** @irq: Linux number of the interrupt line */
+	int irq;
+
+	/** @powered: clocks are on, resets are not asserted; as qnpu_bus_ops.power_on */
+	bool powered;
+};
+
+static struct qnpu_platform *qnpu_to_platform(struct qnpu_device *npu)
+{
+	return container_of(npu, struct qnpu_platform, npu);
+}
+
+/* What the shared parts ask for */
+
+static int qnpu_platform_irq_alloc(struct qnpu_device *npu, u32 want)
+{
+	return 1;
+}
+
+static int qnpu_platform_irq_number(struct qnpu_device *npu, u32 index)
+{
+	return qnpu_to_platform(npu)->irq;
+}
+
+/*
+ * The reset is asserted while the clocks start, so that whatever was before is over. What has no
+ * power or clock may answer an access with an error of the bus: no handler looks at it.
+ */
+static int qnpu_platform_power_on(struct qnpu_device *npu)
+{
+	struct qnpu_platform *platform = qnpu_to_platform(npu);
+	int ret;
+
+	if (platform->powered)
+		return 0;
+
+	ret = reset_control_assert(platform->resets);
+	if (ret)
+		return ret;
+	ret = clk_bulk_prepare_enable(platform->clock_count, platform->clocks);
+	if (ret)
+		return ret;
+	ret = reset_control_deassert(platform->resets);
+	if (ret) {
+		clk_bulk_disable_unprepare(platform->clock_count, platform->clocks);
+		return ret;
+	}
+	platform->powered = true;
+	qnpu_irq_enable(npu);
+
+	return 0;
+}
+
+static void qnpu_platform_power_off(struct qnpu_device *npu)
+{
+	struct qnpu_platform *platform = qnpu_to_platform(npu);
+
+	if (!platform->powered)
+		return;
+
+	qnpu_irq_disable(npu);
+	platform->powered = false;
+	if (reset_control_assert(platform->resets))
+		drm_warn(&npu->drm, "the reset cannot be asserted\n");
+	clk_bulk_disable_unprepare(platform->clock_count, platform->clocks);
+}
+
+static const struct qnpu_bus_ops qnpu_platform_bus = {
+	.kind = DRM_NPU_BUS_PLATFORM,
+	.line = true,
+	.irq_alloc = qnpu_platform_irq_alloc,
+	.irq_number = qnpu_platform_irq_number,
+	.power_on = qnpu_platform_power_on,
+	.cut_off = qnpu_platform_power_off,
+};
+
+/* Probe */
+
+static int qnpu_platform_map_regs(struct qnpu_device *npu, struct platform_device *pdev)
+{
+	struct device *dev = &pdev->dev;
+	struct resource *res;
+
+	res = platform_get_resource(pdev, IORESOURCE_MEM, 0);
+	if (!res)
+		return dev_err_probe(dev, -EINVAL, "no registers: its node has no reg\n");
+	if (resource_size(res) < NPU_BAR_REGS_BYTES)
+		return dev_err_probe(dev, -EINVAL,
+				     "reg of its node has %#llx bytes, the registers take %#x\n",
+				     (u64)resource_size(res), NPU_BAR_REGS_BYTES);
+	npu->regs = devm_ioremap_resource(dev, res);
+	if (IS_ERR(npu->regs))
+		return dev_err_probe(dev, PTR_ERR(npu->regs), "registers\n");
+
+	return 0;
+}
+
+static int qnpu_platform_get(struct qnpu_platform *platform, struct platform_device *pdev)
+{
+	struct device *dev = &pdev->dev;
+	int ret;
+
+	ret = qnpu_platform_map_regs(&platform->npu, pdev);
+	if (ret)
+		return ret;
+
+	platform->irq = platform_get_irq(pdev, 0);
+	if (platform->irq < 0)
+		return dev_err_probe(dev, platform->irq, "its node has no interrupt that works\n");
+
+	platform->clock_count = devm_clk_bulk_get_all(dev, &platform->clocks);
+	if (platform->clock_count < 0)
+		return dev_err_probe(dev, platform->clock_count, "clocks\n");
+
+	platform->resets = devm_reset_control_array_get_optional_exclusive(dev);
+	if (IS_ERR(platform->resets))
+		return dev_err_probe(dev, PTR_ERR(platform->resets), "resets\n");
+
+	return 0;
+}
+
+static int qnpu_platform_probe(struct platform_device *pdev)
+{
+	struct qnpu_platform *platform;
+	struct qnpu_device *npu;
+	int ret;
+
+	platform = devm_drm_dev_alloc(&pdev->dev, &qnpu_driver, struct qnpu_platform, npu.drm);
+	if (IS_ERR(platform))
+		return PTR_ERR(platform);
+	npu = &platform->npu;
+	npu->bus = &qnpu_platform_bus;
+	platform_set_drvdata(pdev, npu);
+
+	ret = qnpu_platform_get(platform, pdev);
+	if (ret)
+		return ret;
+	ret = qnpu_platform_power_on(npu);
+	if (ret)
+		return dev_err_probe(&pdev->dev, ret, "it cannot be switched on\n");
+
+	qnpu_pm_enable(npu);
+	ret = qnpu_drv_probe(npu);
+	if (ret) {
+		qnpu_pm_disable(npu);
+		qnpu_platform_power_off(npu);
+		return ret;
+	}
+	qnpu_pm_put(npu);
+
+	return 0;
+}
+
+static void qnpu_platform_remove(struct platform_device *pdev)
+{
+	struct qnpu_device *npu = platform_get_drvdata(pdev);
+
+	/* One that does not wake is lost: then nobody touches it. */
+	if (qnpu_pm_get(npu)) {
+		qnpu_recover_lose(npu, "it does not wake up");
+		pm_runtime_get_noresume(&pdev->dev);
+	}
+	qnpu_drv_remove(npu);
+	qnpu_pm_disable(npu);
+	qnpu_platform_power_off(npu);
+}
+
+/* Switched off it is quiet already. */
+static void qnpu_platform_shutdown(struct platform_device *pdev)
+{
+	struct qnpu_device *npu = platform_get_drvdata(pdev);
+
+	if (!qnpu_pm_get(npu))
+		qnpu_drv_shutdown(npu);
+}
+
+/* Sleep */
+
+static int qnpu_platform_suspend(struct device *dev)
+{
+	struct qnpu_device *npu = dev_get_drvdata(dev);
+	int ret = qnpu_pm_suspend(dev);
+
+	qnpu_platform_power_off(npu);
+
+	return ret;
+}
+
+static int qnpu_platform_resume(struct device *dev)
+{
+	struct qnpu_device *npu = dev_get_drvdata(dev);
+	int ret = qnpu_platform_power_on(npu);
+
+	if (ret)
+		return ret;
+	qnpu_recover_pulse(npu);
+
+	return qnpu_pm_resume(dev);
+}
+
+/*
+ * When the system sleeps the same is done, jobs or not, unless it sleeps already. With jobs it has
+ * to wake up: if it does not it is lost, and looked at now and then whether it does after all.
+ */
+static int qnpu_platform_system_resume(struct device *dev)
+{
+	struct qnpu_device *npu = dev_get_drvdata(dev);
+	int ret = pm_runtime_force_resume(dev);
+
+	if (ret) {
+		qnpu_recover_lose(npu, "it does not wake up");
+		qnpu_recover_pulse(npu);
+	}
+
+	return ret;
+}
+
+static const struct dev_pm_ops qnpu_platform_pm_ops = {
+	.prepare = pm_sleep_ptr(qnpu_pm_prepare),
+	SYSTEM_SLEEP_PM_OPS(pm_runtime_force_suspend, qnpu_platform_system_resume)
+	RUNTIME_PM_OPS(qnpu_platform_suspend, qnpu_platform_resume, NULL)
+};
+
+/* Driver */
+
+static const struct of_device_id qnpu_platform_ids[] = {
+	{ .compatible = "qnpu,qnpu1" },
+	{ }
+};
+MODULE_DEVICE_TABLE(of, qnpu_platform_ids);
+
+static struct platform_driver qnpu_platform_driver = {
+	.probe = qnpu_platform_probe,
+	.remove = qnpu_platform_remove,
+	.shutdown = qnpu_platform_shutdown,
+	.driver = {
+		.name = "qnpu",
+		.of_match_table = qnpu_platform_ids,
+		.dev_groups = qnpu_sysfs_groups,
+		.pm = pm_ptr(&qnpu_platform_pm_ops),
+	},
+};
+
+/**
+ * qnpu_platform_register - look for blocks in the device tree
+ */
+int qnpu_platform_register(void)
+{
+	return platform_driver_register(&qnpu_platform_driver);
+}
+
+/**
+ * qnpu_platform_unregister - let go of all blocks
+ */
+void qnpu_platform_unregister(void)
+{
+	platform_driver_unregister(&qnpu_platform_driver);
+}

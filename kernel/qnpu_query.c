@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Questions about the device: the query ioctl and fdinfo.
+ */
+#include <linux/capability.h>
+#include <linux/math64.h>
+#include <linux/uaccess.h>
+
+#include <drm/drm_file.h>
+#include <drm/drm_print.h>
+
+#include "qnpu_ctx.h"
+#include "qnpu_device.h"
+#include "qnpu_file.h"
+#include "qnpu_gem.h"
+#include "qnpu_query.h"
+#include "qnpu_vm.h"
+
+/* Resolution of a device's busy time for users without CAP_PERFMON. */
+#define QNPU_COARSE_NS	(100 * NSEC_PER_MSEC)
+
+static int qnpu_query_memory(struct drm_file *file, struct drm_npu_memory_info *info)
+{
+	struct qnpu_device *npu = to_qnpu_file(file)->npu;
+	struct qnpu_card_space space;
+	struct qnpu_gem_usage usage;
+
+	qnpu_mem_card_space(npu, &space);
+	qnpu_gem_usage(file, &usage);
+
+	info->card_total = space.total;
+	info->card_free = space.free;
+	info->card_largest = space.largest;
+	info->file_card = usage.card;
+	info->file_system = usage.system;
+	info->file_largest = usage.largest;
+	info->file_evicted = usage.evicted;
+	info->file_card_max = space.total;
+	info->card_evicted = atomic64_read(&npu->mem.evicted);
+	info->evictions = atomic64_read(&npu->mem.evictions);
+
+	return 0;
+}
+
+static int qnpu_query_time(struct qnpu_device *npu, struct drm_npu_time_info *info)
+{
+	int idx;
+
+	if (!qnpu_device_enter(npu, &idx))
+		return -ENODEV;
+	qnpu_device_time(npu, info);
+	qnpu_device_exit(npu, idx);
+
+	/* A card that is gone reads all ones. */
+	return info->card_ns == U64_MAX ? -ENODEV : 0;
+}
+
+/*
+ * Exact counters of the whole device tell one user which network another one runs: without
+ * CAP_PERFMON there are no counts, and time has steps of 0.1 s.
+ */
+static void qnpu_status_make_coarse(struct drm_npu_status_info *info)
+{
+	u32 core;
+
+	info->flags |= DRM_NPU_STATUS_COARSE;
+	info->core_busy = 0;
+	for (core = 0; core < DRM_NPU_MAX_CORES; core++) {
+		info->busy_cycles[core] = 0;
+		info->jobs[core] = 0;
+		info->busy_ns[core] -= info->busy_ns[core] % QNPU_COARSE_NS;
+	}
+}
+
+static int qnpu_query_status(struct qnpu_device *npu, struct drm_npu_status_info *info)
+{
+	int idx;
+
+	if (!qnpu_device_enter(npu, &idx))
+		return -ENODEV;
+	qnpu_device_status(npu, info);
+	qnpu_device_exit(npu, idx);
+	info->files = atomic_read(&npu->drm.open_count);
+	if (!perfmon_capable())
+		qnpu_status_make_coarse(info);
+
+	return 0;
+}
+
+/**
+ * qnpu_ioctl_dev_query - DRM_IOCTL_NPU_DEV_QUERY
+ * @drm: device
+ * @data: struct drm_npu_dev_query
+ * @file: caller
+ */
+int qnpu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct qnpu_device *npu = to_qnpu_device(drm);
+	struct drm_npu_dev_query *args = data;
+	void __user *to = u64_to_user_ptr(args->pointer);
+	union {
+		struct drm_npu_dev_info dev;
+		struct drm_npu_memory_info memory;
+		struct drm_npu_status_info status;
+		struct drm_npu_time_info time;
+		struct drm_npu_watch_info watch;
+	} answer = {};
+	u32 size, room = args->size;
+	int ret = 0;
+
+	switch (args->type) {
+	case DRM_NPU_QUERY_DEV:
+		size = sizeof(answer.dev);
+		answer.dev = npu->info;
+		answer.dev.queues = qnpu_copy_user_queues(npu);
+		break;
+	case DRM_NPU_QUERY_MEMORY:
+		size = sizeof(answer.memory);
+		if (to)
+			ret = qnpu_query_memory(file, &answer.memory);
+		break;
+	case DRM_NPU_QUERY_STATUS:
+		size = sizeof(answer.status);
+		if (to)
+			ret = qnpu_query_status(npu, &answer.status);
+		break;
+	case DRM_NPU_QUERY_TIME:
+		size = sizeof(answer.time);
+		if (to)
+			ret = qnpu_query_time(npu, &answer.time);
+		break;
+	case DRM_NPU_QUERY_WATCH:
+		size = sizeof(answer.watch);
+		if (to)
+			ret = qnpu_cache_watch_info(npu, &answer.watch);
+		break;
+	default:
+		return -EINVAL;
+	}
+	if (ret)
+		return ret;
+
+	args->size = size;
+	if (!to)
+		return 0;
+
+	if (copy_to_user(to, &answer, min(room, size)))
+		return -EFAULT;
+	if (room > size && clear_user(to + size, room - size))
+		return -EFAULT;
+
+	return 0;
+}
+
+static void qnpu_show_memory(struct drm_printer *p, struct drm_file *file)
+{
+	struct qnpu_gem_usage usage;
+	struct drm_memory_stats card, system;
+
+	qnpu_gem_usage(file, &usage);
+	card = (struct drm_memory_stats) {
+		.shared = usage.card_shared,
+		.private = usage.card - usage.card_shared,
+		.resident = usage.card - usage.evicted,
+		.active = usage.card_active,
+	};
+	system = (struct drm_memory_stats) {
+		.shared = usage.system_shared,
+		.private = usage.system - usage.system_shared,
+		.resident = usage.system + usage.evicted,
+		.active = usage.system_active,
+	};
+
+	/* Nothing is purgeable: contents are only lost with their buffer. */
+	drm_print_memory_stats(p, &card, DRM_GEM_OBJECT_RESIDENT, "card");
+	drm_print_memory_stats(p, &system, DRM_GEM_OBJECT_RESIDENT, "system");
+}
+
+/* Time that a core has spent on its present job, if that is of this address space. */
+static u64 qnpu_query_running_ns(struct qnpu_device *npu, struct qnpu_vm *vm, u32 core)
+{
+	u32 index = qnpu_read(npu, NPU_CORE_REG(core, NPU_CORE_QUEUE));
+	u64 seqno = qnpu_read64(npu, NPU_CORE_REG(core, NPU_CORE_JOB_ID));
+	struct qnpu_hw_queue *queue;
+	u64 since, begin, now;
+
+	lockdep_assert_held(&npu->hw_lock);
+
+	queue = index < npu->info.queues ? npu->queues[index] : NULL;
+	if (!queue || READ_ONCE(queue->ctx->vm) != vm)
+		return 0;
+	since = qnpu_hw_queue_since_ns(queue, seqno);
+	begin = max_t(u64, since, atomic64_read(&npu->counters.done_ns[core]));
+	now = ktime_get_ns();
+
+	return since && now > begin ? now - begin : 0;
+}
+
+/*
+ * Add the time of jobs that run at present, without waiting for anything: a card that is asleep has
+ * none, and one that is being reset is asked again later. Readers expect that a value may lag.
+ */
+static void qnpu_query_add_running(struct qnpu_device *npu, struct qnpu_vm *vm, u64 *busy_ns)
+{
+	u32 core, busy;
+	int idx;
+
+	if (!qnpu_device_try_enter(npu, &idx))
+		return;
+	if (mutex_trylock(&npu->hw_lock)) {
+		busy = qnpu_read(npu, NPU_REG_CORE_BUSY);
+		for (core = 0; core < npu->info.cores && !qnpu_is_gone(busy); core++) {
+			if (busy & BIT(core))
+				busy_ns[core] += qnpu_query_running_ns(npu, vm, core);
+		}
+		mutex_unlock(&npu->hw_lock);
+	}
+	qnpu_device_exit(npu, idx);
+}
+
+/**
+ * qnpu_show_fdinfo - what a file uses, as Documentation/gpu/drm-usage-stats.rst has it
+ * @p: where to
+ * @file: file
+ *
+ * Engine time is the time that a core was busy with the file's jobs. Modelled time and cycles are
+ * those of the chip and not of the host that plays it: they have keys of the driver's own, so that
+ * no monitor computes a utilisation from them.
+ */
+void qnpu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
+{
+	struct qnpu_file *nfile = to_qnpu_file(file);
+	struct qnpu_device *npu = nfile->npu;
+	struct qnpu_vm *vm = READ_ONCE(nfile->vm);
+	u64 cycles, busy_ns[NPU_MAX_CORES] = {};
+	u32 core;
+
+	for (core = 0; vm && core < npu->info.cores; core++)
+		busy_ns[core] = atomic64_read(&vm->busy_ns[core]);
+	/* After that: a job that ends meanwhile must not count twice. */
+	if (vm)
+		qnpu_query_add_running(npu, vm, busy_ns);
+	for (core = 0; core < npu->info.cores; core++) {
+		cycles = vm ? atomic64_read(&vm->cycles[core]) : 0;
+		drm_printf(p, "drm-engine-core%u:\t%llu ns\n", core, busy_ns[core]);
+		drm_printf(p, "qnpu-modelled-core%u:\t%llu ns\n", core,
+			   mul_u64_u32_div(cycles, NSEC_PER_MSEC, npu->info.clock_khz));
+		drm_printf(p, "qnpu-cycles-core%u:\t%llu\n", core, cycles);
+	}
+	drm_printf(p, "qnpu-submissions:\t%llu\n",
+		   vm ? (u64)atomic64_read(&vm->submissions) : 0);
+	drm_printf(p, "qnpu-jobs:\t%llu\n", vm ? (u64)atomic64_read(&vm->jobs) : 0);
+
+	qnpu_show_memory(p, file);
+}

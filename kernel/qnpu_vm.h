@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef QNPU_VM_H
+#define QNPU_VM_H
+
+#include <linux/atomic.h>
+#include <linux/kref.h>
+#include <linux/mutex.h>
+#include <linux/sizes.h>
+
+#include <drm/drm_mm.h>
+
+#include "npu_regs.h"
+#include "qnpu_mmu.h"
+
+struct drm_file;
+struct qnpu_bo;
+struct qnpu_device;
+
+
+/*
+ * Each device has a window of addresses, chosen by the number of its node: an address of one
+ * device means nothing on another. The first 4 GiB of a window are empty, so that a truncated
+ * address never hits.
+ */
+#define QNPU_VA_WINDOW	BIT_ULL(40)
+#define QNPU_VA_WINDOWS	(BIT_ULL(NPU_VA_BITS) / QNPU_VA_WINDOW)
+#define QNPU_VA_EMPTY	SZ_4G
+
+/** struct qnpu_vm - address space of a file */
+struct qnpu_vm {
+	/** @kref: the file, its contexts and each mapping hold references */
+	struct kref kref;
+
+	/** @npu: device */
+	struct qnpu_device *npu;
+
+	/** @lock: protects @mm, @space and @card; inside of reservation and mapping locks */
+	struct mutex lock;
+
+	/** @mm: addresses in use */
+	struct drm_mm mm;
+
+	/** @space: page tables */
+	struct qnpu_space space;
+
+	/** @card: bytes of card buffers that have an address here, wherever they are at present */
+	u64 card;
+
+	/** @pairs: queue pairs of the card that its contexts have, under hw_lock */
+	u32 pairs;
+
+	/** @resident: bytes of its own buffers that are on the card, under qnpu_mem.claim_lock */
+	u64 resident;
+
+	/** @passed: claims have gone over all its buffers, under qnpu_mem.claim_lock */
+	bool passed;
+
+	/** @cycles: modelled cycles of the file's finished jobs, by core */
+	atomic64_t cycles[NPU_MAX_CORES];
+
+	/** @busy_ns: time that each core was busy with the file's finished jobs */
+	atomic64_t busy_ns[NPU_MAX_CORES];
+
+	/** @submissions: the file's submissions, of one job or more */
+	atomic64_t submissions;
+
+	/** @jobs: the file's finished jobs */
+	atomic64_t jobs;
+	/**
+	 * @releasing: finished jobs that still have to drop mappings; see qnpu_vm_wait_released()
+	 */
+	atomic_t releasing;
+};
+
+/** struct qnpu_vma - a buffer in an address space */
+struct qnpu_vma {
+	/** @kref: each handle and each unfinished job hold a reference */
+	struct kref kref;
+
+	/** @vm: address space, with a reference */
+	struct qnpu_vm *vm;
+
+	/** @bo: buffer, with a reference */
+	struct qnpu_bo *bo;
+
+	/** @link: in the buffer's list, under its vma_lock */
+	struct list_head link;
+
+	/**
+	 * @mapped: the page tables show the buffer; under the address space's lock, and changed
+	 * only with the buffer's reservation lock held, except at the very end
+	 */
+	bool mapped;
+
+	/** @node: place, guard gap included; under the address space's lock */
+	struct drm_mm_node node;
+};
+
+struct qnpu_vm *qnpu_vm_create(struct qnpu_device *npu);
+void qnpu_vm_put(struct qnpu_vm *vm);
+void qnpu_vm_released(struct qnpu_vm *vm);
+void qnpu_vm_wait_released(struct qnpu_vm *vm);
+int qnpu_vm_bind(struct qnpu_vm *vm, struct qnpu_bo *bo);
+void qnpu_vm_unbind(struct qnpu_vm *vm, struct qnpu_bo *bo);
+void qnpu_vm_protect(struct qnpu_bo *bo);
+void qnpu_vm_unmap(struct qnpu_bo *bo);
+int qnpu_vm_address(struct drm_file *file, struct qnpu_bo *bo, u64 *va);
+
+struct qnpu_vma *qnpu_vma_find(struct qnpu_vm *vm, struct qnpu_bo *bo);
+int qnpu_vma_map(struct qnpu_vma *vma);
+void qnpu_vma_put(struct qnpu_vma *vma);
+
+static inline struct qnpu_vm *qnpu_vm_get(struct qnpu_vm *vm)
+{
+	kref_get(&vm->kref);
+
+	return vm;
+}
+
+#endif
