@@ -202,17 +202,6 @@ static void qnpu_device_read_info(struct qnpu_device *npu)
 	info->lmem_bytes = qnpu_read(npu, NPU_REG_LMEM_BYTES);
 	info->clock_khz = qnpu_read(npu, NPU_REG_CLOCK_KHZ);
 	info->ddr_bytes = qnpu_read64(npu, NPU_REG_DDR_BYTES);
-	info->mac_ic = qnpu_read(npu, NPU_REG_MAC_IC);
-	info->mac_oc = qnpu_read(npu, NPU_REG_MAC_OC);
-	info->mac_pixels = qnpu_read(npu, NPU_REG_MAC_PIXELS);
-	info->lmem_bw = qnpu_read(npu, NPU_REG_LMEM_BW);
-	info->ew_lanes = qnpu_read(npu, NPU_REG_EW_LANES);
-	info->tiu_fixed = qnpu_read(npu, NPU_REG_TIU_FIXED);
-	info->gdma_fixed = qnpu_read(npu, NPU_REG_GDMA_FIXED);
-	info->ddr_latency = qnpu_read(npu, NPU_REG_DDR_LATENCY);
-	info->ddr_bw = qnpu_read(npu, NPU_REG_DDR_BW);
-	info->rate_16 = qnpu_read(npu, NPU_REG_RATE_16);
-	info->rate_8 = qnpu_read(npu, NPU_REG_RATE_8);
 
 	npu->asids = qnpu_read(npu, NPU_REG_ASIDS);
 	npu->max_ring_log2 = qnpu_read(npu, NPU_REG_MAX_RING_LOG2);

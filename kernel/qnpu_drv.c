@@ -36,7 +36,7 @@
 #include "qnpu_vm.h"
 
 #define QNPU_DRIVER_MAJOR	1
-#define QNPU_DRIVER_MINOR	6
+#define QNPU_DRIVER_MINOR	0
 
 /* Calls */
 
@@ -179,18 +179,7 @@ static const struct drm_ioctl_desc qnpu_ioctls[] = {
 	DRM_IOCTL_DEF_DRV(NPU_BO_USERPTR, qnpu_ioctl_bo_userptr, 0),
 };
 
-/*
- * History of the interface, see also uapi/drm/npu_accel.h:
- * 1.0: devices, buffers, contexts, submission, wait
- * 1.1: DRM_NPU_QUERY_TIME; profiles have a head of 40 bytes
- * 1.2: rate_16 and rate_8 in struct drm_npu_dev_info
- * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC,
- *	DRM_NPU_QUERY_WATCH
- * 1.4: busy_ns and card_ns in struct drm_npu_status_info
- * 1.5: files in struct drm_npu_status_info, cause in struct drm_npu_fault
- * 1.6: losses and flags in struct drm_npu_status_info, DRM_NPU_BO_LOST, read-only imports,
- *	cache_line in struct drm_npu_dev_info
- */
+/* The history of the interface is in uapi/drm/npu_accel.h. */
 const struct drm_driver qnpu_driver = {
 	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |
 			   DRIVER_SYNCOBJ_TIMELINE,

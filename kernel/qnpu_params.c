@@ -10,7 +10,7 @@ unsigned int qnpu_timeout_ms = 5000;
 module_param_named(timeout_ms, qnpu_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(timeout_ms, "time between two looks of the watchdog at a job, for new contexts");
 
-unsigned int qnpu_job_limit_ms = 600000;
+unsigned int qnpu_job_limit_ms = 10000;
 module_param_named(job_limit_ms, qnpu_job_limit_ms, uint, 0644);
 MODULE_PARM_DESC(job_limit_ms, "time that even a job that makes progress may run, 0: no limit");
 

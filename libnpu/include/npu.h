@@ -112,7 +112,7 @@ static inline int npu_device_watch(npu_device *device, struct drm_npu_watch_info
 /*
  * Utilisation of a core between two answers of npu_device_status(): the share of that time in which a job was on the
  * core, a whole percentage from 0 to 100, rounded down. A device's is the mean of its cores'. -1: not known, since no
- * time has passed, or the driver is older than 1.4. A reset of the device in between lets its counters begin again.
+ * time has passed. A reset of the device in between lets its counters begin again.
  */
 static inline int npu_utilisation(const struct drm_npu_status_info *before, const struct drm_npu_status_info *after,
                                   unsigned int core) {

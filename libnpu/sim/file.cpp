@@ -112,17 +112,6 @@ void File::dev_info(drm_npu_dev_info &info) {
   info.ddr_bytes = chip_->read64(NPU_REG_DDR_BYTES);
   info.va_start = va_start_;
   info.va_end = va_end_;
-  info.mac_ic = chip_->read32(NPU_REG_MAC_IC);
-  info.mac_oc = chip_->read32(NPU_REG_MAC_OC);
-  info.mac_pixels = chip_->read32(NPU_REG_MAC_PIXELS);
-  info.lmem_bw = chip_->read32(NPU_REG_LMEM_BW);
-  info.ew_lanes = chip_->read32(NPU_REG_EW_LANES);
-  info.tiu_fixed = chip_->read32(NPU_REG_TIU_FIXED);
-  info.gdma_fixed = chip_->read32(NPU_REG_GDMA_FIXED);
-  info.ddr_latency = chip_->read32(NPU_REG_DDR_LATENCY);
-  info.ddr_bw = chip_->read32(NPU_REG_DDR_BW);
-  info.rate_16 = chip_->read32(NPU_REG_RATE_16);
-  info.rate_8 = chip_->read32(NPU_REG_RATE_8);
   info.max_regions = NPU_MAX_REGIONS;
   info.max_jobs = kMaxInFlight;
   info.max_in_flight = kMaxInFlight;

@@ -82,9 +82,10 @@ wait_for_cards() {
 }
 
 load_driver() {
-    # word splitting is wanted: parameters of the module
+    # An emulated device is slower than the one that it stands for. Of a parameter that is given twice the last value
+    # counts. Word splitting is wanted.
     # shellcheck disable=SC2086
-    insmod "$NPU_KO" $MODULE_ARGS 2>/run/insmod.log || fail "$(cat /run/insmod.log)"
+    insmod "$NPU_KO" job_limit_ms=600000 $MODULE_ARGS 2>/run/insmod.log || fail "$(cat /run/insmod.log)"
     wait_for_cards
 }
 

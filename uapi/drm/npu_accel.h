@@ -23,16 +23,7 @@ extern "C" {
  * handle or context, -ENODEV the card is gone.
  *
  * History
- * 1.0: devices, buffers, contexts, submission, wait
- * 1.1: DRM_NPU_QUERY_TIME; profiles have a head of 40 bytes (struct npu_profile_header)
- * 1.2: rate_16 and rate_8 in struct drm_npu_dev_info
- * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC,
- *	DRM_NPU_QUERY_WATCH
- * 1.4: busy_ns and card_ns in struct drm_npu_status_info
- * 1.5: files in struct drm_npu_status_info, cause in struct drm_npu_fault
- * 1.6: losses and flags in struct drm_npu_status_info, DRM_NPU_BO_LOST, cache_line in struct
- *	drm_npu_dev_info; a dma-buf exported without DRM_RDWR is imported as a DRM_NPU_BO_READONLY
- *	buffer
+ * 1.0: the first version
  */
 
 #define DRM_NPU_DEV_QUERY	0x00
@@ -93,15 +84,6 @@ struct drm_npu_dev_info {
 	/* device addresses of buffers lie in [va_start, va_end), which no two devices share */
 	__u64 va_start;
 	__u64 va_end;
-	__u32 mac_ic;		/* cost model parameters: docs/reference/hardware.md section 8 */
-	__u32 mac_oc;
-	__u32 mac_pixels;
-	__u32 lmem_bw;
-	__u32 ew_lanes;
-	__u32 tiu_fixed;
-	__u32 gdma_fixed;
-	__u32 ddr_latency;
-	__u32 ddr_bw;
 	__u32 max_regions;	/* regions of a job */
 	__u32 max_jobs;		/* jobs of one submission */
 	/* jobs that a context can have unfinished before a submission waits */
@@ -110,13 +92,10 @@ struct drm_npu_dev_info {
 	__u32 pci_bus;
 	__u32 pci_device;
 	__u32 pci_function;
-	__u32 rate_16;		/* cost model parameters, too; since 1.2 */
-	__u32 rate_8;
-	__u32 bus;		/* DRM_NPU_BUS_; since 1.3 */
+	__u32 bus;		/* DRM_NPU_BUS_ */
 	__u32 flags;		/* DRM_NPU_INFO_ */
-	/* largest line of the processors' caches, bytes, where they are not coherent; since 1.6 */
+	/* largest line of the processors' caches, bytes, where they are not coherent */
 	__u32 cache_line;
-	__u32 pad;		/* 0 */
 };
 
 /** struct drm_npu_memory_info - card memory and system memory in use, bytes */
@@ -160,9 +139,9 @@ struct drm_npu_status_info {
 	__u64 busy_ns[DRM_NPU_MAX_CORES];
 	__u64 card_ns;		/* register TIME_NS when this was asked */
 	__u32 files;		/* open files of the device, of all processes, this one included */
-	/* times since then that the device was lost and came back with empty memory; since 1.6 */
+	/* times since then that the device was lost and came back with empty memory */
 	__u32 losses;
-	__u32 flags;		/* DRM_NPU_STATUS_; since 1.6 */
+	__u32 flags;		/* DRM_NPU_STATUS_ */
 	__u32 pad;		/* 0 */
 };
 
@@ -230,7 +209,7 @@ struct drm_npu_bo_create {
  * no DRM_IOCTL_NPU_BO_SYNC. What the caches hold of the buffer goes to memory in that moment; from
  * then on it is not to be written through other mappings. On a device that sees the caches
  * (DRM_NPU_INFO_NONCOHERENT is not set) the mapping is one like any other. -EINVAL for other
- * buffers: those of the card, imported ones, memory of processes. Since 1.3.
+ * buffers: those of the card, imported ones, memory of processes.
  */
 #define DRM_NPU_MMAP_WC		(1ull << 43)
 
@@ -316,7 +295,7 @@ struct drm_npu_bo_userptr {
 /**
  * struct drm_npu_bo_seal - make a buffer constant for the rest of its life
  *
- * What the CPU has written is visible to the chip then, without DRM_IOCTL_NPU_BO_SYNC (since 1.3).
+ * What the CPU has written is visible to the chip then, without DRM_IOCTL_NPU_BO_SYNC.
  * CPU mappings are taken away (a later access is SIGBUS), mmap is refused with -EACCES, jobs may
  * only read. -EBUSY: a job that writes it is unfinished, or another device is attached to its
  * dma-buf. -EOPNOTSUPP: an imported buffer, or memory of a process. Sealing twice is no error.
@@ -369,19 +348,17 @@ struct drm_npu_ctx_destroy {
 };
 
 /*
- * Causes of the end of a job with status ABORTED or CORE_RESET. NONE: the driver is older than 1.5.
- * Later versions may add others.
+ * Causes of the end of a job with status ABORTED or CORE_RESET. Later versions may add others.
  */
-#define DRM_NPU_CAUSE_NONE	0
+#define DRM_NPU_CAUSE_NONE	0	/* the job did not end so */
 #define DRM_NPU_CAUSE_STALL	1	/* the watchdog saw no progress */
 #define DRM_NPU_CAUSE_LIMIT	2	/* longer than the module's job_limit_ms */
-/* 3: not used since 1.6 */
-#define DRM_NPU_CAUSE_RESET	4	/* the device was reset from outside of the driver */
-#define DRM_NPU_CAUSE_RECOVERY	5	/* the driver has recovered it from another failure */
-#define DRM_NPU_CAUSE_BUS	6	/* the device's bus has failed */
-#define DRM_NPU_CAUSE_SLEEP	7	/* the system went to sleep, and the job did not end */
-#define DRM_NPU_CAUSE_DESTROYED	8	/* its context was destroyed */
-#define DRM_NPU_CAUSE_LOST	9	/* the device is gone */
+#define DRM_NPU_CAUSE_RESET	3	/* the device was reset from outside of the driver */
+#define DRM_NPU_CAUSE_RECOVERY	4	/* the driver has recovered it from another failure */
+#define DRM_NPU_CAUSE_BUS	5	/* the device's bus has failed */
+#define DRM_NPU_CAUSE_SLEEP	6	/* the system went to sleep, and the job did not end */
+#define DRM_NPU_CAUSE_DESTROYED	7	/* its context was destroyed */
+#define DRM_NPU_CAUSE_LOST	8	/* the device is gone */
 
 /** struct drm_npu_fault - what went wrong with a job; all zero for a job that did not fail */
 struct drm_npu_fault {
@@ -395,7 +372,7 @@ struct drm_npu_fault {
 	__u32 region;		/* index in the job's regions, 0xff local memory, 0x1ff none */
 	__u32 access;		/* DRM_NPU_REGION_ flags of the failing access */
 	__u32 bytes;		/* size of the failing access */
-	__u32 cause;		/* DRM_NPU_CAUSE_; was pad until 1.5 */
+	__u32 cause;		/* DRM_NPU_CAUSE_ */
 };
 
 /** struct drm_npu_ctx_query - state of a context */

@@ -45,7 +45,7 @@ load_and_unload() {
 		rmmod qnpu || return 1
 		[ ! -e /dev/accel/accel0 ] || return 1
 		mark
-		insmod "$ko" || return 1
+		insmod "$ko" job_limit_ms=600000 || return 1
 		[ -e /dev/accel/accel0 ] || return 1
 		i=$((i + 1))
 	done

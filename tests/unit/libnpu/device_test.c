@@ -122,10 +122,7 @@ static void info_is_plausible(void **state) {
   else
     assert_true(info.ddr_bytes >= 4 * MIB);
   assert_true(info.va_start > 0 && info.va_start < info.va_end && info.va_end <= 1ull << NPU_VA_BITS);
-  assert_true(info.clock_khz && info.mac_ic && info.mac_oc && info.mac_pixels && info.lmem_bw && info.ew_lanes);
-  assert_true(info.ddr_bw);
-  assert_int_equal(info.rate_16, 2);
-  assert_int_equal(info.rate_8, 4);
+  assert_true(info.clock_khz > 0);
   assert_int_equal(info.max_regions, NPU_MAX_REGIONS);
   assert_true(info.max_jobs >= 1 && info.max_in_flight >= info.max_jobs);
   MUST_FAIL(npu_device_info(device, NULL), EINVAL, "npu_device_query: no device or no place for answer 0");
