@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Queue pairs of the card are multiplexed among contexts.
+ * Queue pairs are multiplexed among contexts.
  *
- * A context gets a queue pair when it has a job, and keeps it until another one needs it. The pair
- * of the context that has been idle for longest is taken first. If all are busy, they are shared in
- * time: a context with jobs that have not begun loses its pair after a turn, and waits for another
- * one. The jobs go back to the driver, which costs them nothing. Among contexts that wait, and
- * among those that lose, address spaces are treated equally, so that many contexts of one do not
- * crowd out another.
+ * A context gets a queue pair when it has a job, and keeps it until another context needs it. The
+ * pair of the context that has been idle for longest is taken first. If all are busy, they are
+ * shared in time: a context with jobs that have not begun loses its pair after a turn. The jobs go
+ * back to the driver, which costs them nothing. Among contexts that wait, and among those that
+ * lose, address spaces are treated equally, so that many contexts of one do not crowd out another.
  */
 #include <linux/dma-fence.h>
 #include <linux/dma-mapping.h>
 #include <linux/jiffies.h>
-#include <linux/slab.h>
 
-#include <drm/drm_print.h>
+#include <drm/drm_managed.h>
 
 #include "qnpu_attach.h"
 #include "qnpu_copy.h"
@@ -34,10 +32,7 @@
 
 /* Contexts that wait */
 
-/**
- * qnpu_attach_request - a queue has jobs and no queue pair
- * @queue: queue, its lock held
- */
+/* Wait for a queue pair; the queue has jobs and its lock is held. */
 void qnpu_attach_request(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_attach *attach = &queue->npu->attach;
@@ -55,20 +50,14 @@ void qnpu_attach_request(struct qnpu_hw_queue *queue)
 		qnpu_attach_kick(queue->npu);
 }
 
-/**
- * qnpu_attach_kick - look after those that wait
- * @npu: device
- */
+/* Look for queue pairs now. */
 void qnpu_attach_kick(struct qnpu_device *npu)
 {
 	mod_delayed_work(npu->attach.wq, &npu->attach.work, 0);
 }
 
-/**
- * qnpu_attach_cancel - a queue that is shut down waits for no queue pair any more
- * @queue: queue
- */
-void qnpu_attach_cancel(struct qnpu_hw_queue *queue)
+/* A queue waits no longer. */
+static void qnpu_attach_forget(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_attach *attach = &queue->npu->attach;
 	unsigned long flags;
@@ -80,25 +69,34 @@ void qnpu_attach_cancel(struct qnpu_hw_queue *queue)
 	spin_unlock_irqrestore(&attach->lock, flags);
 	if (waited)
 		qnpu_ctx_put(queue->ctx);
-	/* The work may be about to attach it. */
-	mutex_lock(&attach->mutex);
-	mutex_unlock(&attach->mutex);
 }
 
-/* The first waiting one of an address space with the fewest queue pairs, with a reference. */
+/* On return the queue, which has an error, gets no queue pair any more. */
+void qnpu_attach_cancel(struct qnpu_hw_queue *queue)
+{
+	qnpu_attach_forget(queue);
+	/* The work may be about to attach it. */
+	mutex_lock(&queue->npu->attach.mutex);
+	mutex_unlock(&queue->npu->attach.mutex);
+}
+
+/*
+ * The first waiting queue of an address space with the fewest queue pairs. It stays in the list,
+ * and cannot end while the mutex is held.
+ */
 static struct qnpu_hw_queue *qnpu_attach_next(struct qnpu_device *npu)
 {
 	struct qnpu_attach *attach = &npu->attach;
 	struct qnpu_hw_queue *queue, *best = NULL;
 	u32 pairs, fewest = U32_MAX;
-	struct qnpu_vm *vm;
 	unsigned long flags;
+
+	lockdep_assert_held(&attach->mutex);
 
 	mutex_lock(&npu->hw_lock);
 	spin_lock_irqsave(&attach->lock, flags);
 	list_for_each_entry(queue, &attach->waiting, attach_link) {
-		vm = queue->ctx->vm;
-		pairs = vm ? vm->pairs : 0;
+		pairs = queue->ctx->vm->pairs;
 		if (pairs < fewest) {
 			fewest = pairs;
 			best = queue;
@@ -106,8 +104,6 @@ static struct qnpu_hw_queue *qnpu_attach_next(struct qnpu_device *npu)
 		if (!fewest)
 			break;
 	}
-	if (best)
-		list_del_init(&best->attach_link);
 	spin_unlock_irqrestore(&attach->lock, flags);
 	mutex_unlock(&npu->hw_lock);
 
@@ -116,7 +112,7 @@ static struct qnpu_hw_queue *qnpu_attach_next(struct qnpu_device *npu)
 
 /* Contexts that lose their queue pair */
 
-/* Takes the queue pair away, unless one of its jobs is on a core. */
+/* Take the queue pair away, unless one of its jobs is on a core. */
 static int qnpu_attach_take(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_device *npu = queue->npu;
@@ -126,7 +122,7 @@ static int qnpu_attach_take(struct qnpu_hw_queue *queue)
 
 	qnpu_write(npu, NPU_REG_CTRL, 0);
 	if (!(qnpu_hw_queue_status(queue) & NPU_QUEUE_STATUS_RUNNING))
-		ret = qnpu_hw_queue_settle(queue);
+		ret = qnpu_hw_queue_stop(queue);
 	if (!ret)
 		qnpu_hw_queue_detach(queue);
 	qnpu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
@@ -134,51 +130,45 @@ static int qnpu_attach_take(struct qnpu_hw_queue *queue)
 	return ret;
 }
 
-static struct qnpu_hw_queue *qnpu_attach_idlest(struct qnpu_device *npu)
+/*
+ * Does @a lose its queue pair before @b? The one that is idle for longest does; without idle ones
+ * that whose turn began first, of an address space with most queue pairs.
+ */
+static bool qnpu_attach_loses(const struct qnpu_hw_queue *a, const struct qnpu_hw_queue *b)
 {
-	struct qnpu_hw_queue *queue, *idlest = NULL;
+	bool idle = !qnpu_ctx_is_busy(a->ctx);
+
+	if (idle != !qnpu_ctx_is_busy(b->ctx))
+		return idle;
+	if (idle)
+		return time_before(a->done, b->done);
+	if (a->ctx->vm->pairs != b->ctx->vm->pairs)
+		return a->ctx->vm->pairs > b->ctx->vm->pairs;
+
+	return time_before(a->attached, b->attached);
+}
+
+/* The queue that loses its pair. @passed: queues that have a job on a core. */
+static struct qnpu_hw_queue *qnpu_attach_loser(struct qnpu_device *npu, const unsigned long *passed)
+{
+	struct qnpu_hw_queue *queue, *loser = NULL;
 	u32 i;
 
 	for (i = 0; i < qnpu_copy_user_queues(npu); i++) {
 		queue = npu->queues[i];
-		if (!queue || qnpu_hw_queue_has_jobs(queue))
+		if (!queue || test_bit(i, passed))
 			continue;
-		if (!idlest || time_before(queue->done, idlest->done))
-			idlest = queue;
-	}
-
-	return idlest;
-}
-
-/*
- * The busy one whose turn began first, of the address space with most queue pairs. @passed: those
- * whose job is on a core.
- */
-static struct qnpu_hw_queue *qnpu_attach_busiest(struct qnpu_device *npu,
-						 const unsigned long *passed)
-{
-	struct qnpu_hw_queue *queue, *busiest = NULL;
-	u32 i, pairs, most = 0;
-
-	for (i = 0; i < qnpu_copy_user_queues(npu); i++) {
-		queue = npu->queues[i];
-		if (!queue || test_bit(i, passed) ||
+		if (qnpu_ctx_is_busy(queue->ctx) &&
 		    time_before(jiffies, queue->attached + QNPU_ATTACH_TURN))
 			continue;
-		pairs = queue->ctx->vm->pairs;
-		if (pairs < most || (pairs == most && time_after(queue->attached,
-								 busiest->attached)))
-			continue;
-		most = pairs;
-		busiest = queue;
+		if (!loser || qnpu_attach_loses(queue, loser))
+			loser = queue;
 	}
 
-	return busiest;
+	return loser;
 }
 
-/*
- * Returns the number of a free queue pair, if need be after taking it from a context; or -EAGAIN.
- */
+/* Returns the number of a free queue pair, if need be after taking one away; or -EAGAIN. */
 static int qnpu_attach_find(struct qnpu_device *npu)
 {
 	u32 i, count = min(READ_ONCE(npu->attach.slot_count), qnpu_copy_user_queues(npu));
@@ -189,13 +179,11 @@ static int qnpu_attach_find(struct qnpu_device *npu)
 		if (!npu->queues[i])
 			return i;
 	}
-	queue = qnpu_attach_idlest(npu);
-	while (queue || (queue = qnpu_attach_busiest(npu, passed))) {
+	while ((queue = qnpu_attach_loser(npu, passed))) {
 		i = queue->index;
 		if (!qnpu_attach_take(queue))
 			return i;
 		__set_bit(i, passed);
-		queue = NULL;
 	}
 
 	return -EAGAIN;
@@ -203,91 +191,62 @@ static int qnpu_attach_find(struct qnpu_device *npu)
 
 /* Attaching */
 
-/*
- * With a reference to the address space's ASID, and the device entered. Returns -EAGAIN if all
- * queue pairs are in use, another error if the card refuses.
- */
-static int qnpu_attach_entered(struct qnpu_hw_queue *queue)
-{
-	struct qnpu_device *npu = queue->npu;
-	int index, ret = -EALREADY;
-
-	mutex_lock(&npu->hw_lock);
-	if (!qnpu_hw_queue_is_attached(queue) && !READ_ONCE(queue->error)) {
-		index = qnpu_attach_find(npu);
-		ret = index < 0 ? index : qnpu_hw_queue_attach(queue, index);
-	}
-	mutex_unlock(&npu->hw_lock);
-
-	return ret;
-}
-
+/* The device is held awake, and the address space has an ASID. */
 static int qnpu_attach_awake(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_device *npu = queue->npu;
-	u32 resets = READ_ONCE(npu->resets);
-	int ret, idx;
+	int ret = -EALREADY, index = qnpu_copy_user_queues(npu);
+	int idx;
 
-	ret = qnpu_space_attach(&queue->ctx->vm->space);
-	if (ret)
-		return -EAGAIN;
-	if (qnpu_device_enter_online(npu, &idx)) {
-		ret = qnpu_attach_entered(queue);
-		qnpu_device_exit(npu, idx);
-	} else {
-		/* A device that is lost, or gone, ends all jobs. */
-		ret = READ_ONCE(npu->wedged) || drm_dev_is_unplugged(&npu->drm) ? -EALREADY :
+	if (!qnpu_device_enter_awake(npu, &idx)) {
+		/* All jobs end if it is lost. */
+		return READ_ONCE(npu->wedged) || drm_dev_is_unplugged(&npu->drm) ? -ENODEV :
 										  -EAGAIN;
 	}
-	if (ret)
-		qnpu_space_detach(&queue->ctx->vm->space);
-	/* It may use the rings, as it has started in part, or it is lost. */
-	if (ret == -ETIMEDOUT || ret == -ENODEV)
-		qnpu_recover_device(npu, resets);
+	mutex_lock(&npu->hw_lock);
+	if (!qnpu_hw_queue_is_attached(queue) && !READ_ONCE(queue->error)) {
+		if (!queue->ctx->internal)
+			index = qnpu_attach_find(npu);
+		ret = index < 0 ? index : qnpu_hw_queue_attach(queue, index);
+	}
+	if (ret == -ENODEV && !queue->ctx->internal)
+		qnpu_recover_request(npu, "a queue pair does not answer");
+	mutex_unlock(&npu->hw_lock);
+	qnpu_device_exit(npu, idx);
 
 	return ret;
 }
 
 /*
- * The device stays awake as long as a context has a queue pair. Returns -EAGAIN to be called again.
+ * Give a queue a queue pair, which keeps the device awake; the driver's own gets the last one, for
+ * good. Fails with -EAGAIN if all are in use, with -EALREADY if it does not need one.
  */
-static int qnpu_attach_one(struct qnpu_hw_queue *queue)
+int qnpu_attach_queue(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_device *npu = queue->npu;
 	bool cookie;
 	int ret;
 
 	ret = qnpu_pm_get(npu);
-	if (!ret) {
-		cookie = dma_fence_begin_signalling();
+	if (ret)
+		return ret;
+	cookie = dma_fence_begin_signalling();
+	ret = -EAGAIN;
+	if (!qnpu_space_attach(&queue->ctx->vm->space)) {
 		ret = qnpu_attach_awake(queue);
-		dma_fence_end_signalling(cookie);
 		if (ret)
-			qnpu_pm_put(npu);
+			qnpu_space_detach(&queue->ctx->vm->space);
 	}
+	dma_fence_end_signalling(cookie);
 	if (!ret)
-		qnpu_hw_queue_feed(queue);
-	else if (ret != -EAGAIN && ret != -EALREADY)
-		qnpu_hw_queue_fail_all(queue, ret);
+		return 0;
+
+	qnpu_pm_put(npu);
+	/* The device may use the rings, and is reset then. */
+	if (ret != -EAGAIN && ret != -EALREADY)
+		flush_work(&npu->event_work);
 
 	return ret;
-}
-
-static void qnpu_attach_again(struct qnpu_hw_queue *queue)
-{
-	struct qnpu_attach *attach = &queue->npu->attach;
-	unsigned long flags;
-	bool again;
-
-	spin_lock_irqsave(&queue->lock, flags);
-	spin_lock(&attach->lock);
-	again = !queue->error && list_empty(&queue->attach_link);
-	if (again)
-		list_add(&queue->attach_link, &attach->waiting);
-	spin_unlock(&attach->lock);
-	spin_unlock_irqrestore(&queue->lock, flags);
-	if (!again)
-		qnpu_ctx_put(queue->ctx);
 }
 
 static void qnpu_attach_work(struct work_struct *work)
@@ -298,64 +257,26 @@ static void qnpu_attach_work(struct work_struct *work)
 	struct qnpu_hw_queue *queue;
 	int ret = 0;
 
-	while (!ret || ret != -EAGAIN) {
+	do {
 		mutex_lock(&attach->mutex);
 		queue = qnpu_attach_next(npu);
-		if (queue) {
-			ret = qnpu_attach_one(queue);
-			if (ret == -EAGAIN)
-				qnpu_attach_again(queue);
-			else
-				qnpu_ctx_put(queue->ctx);
+		if (queue)
+			ret = qnpu_attach_queue(queue);
+		if (queue && ret != -EAGAIN) {
+			qnpu_attach_forget(queue);
+			if (ret && ret != -EALREADY)
+				qnpu_hw_queue_fail_all(queue, ret);
+			qnpu_hw_queue_feed(queue);
 		}
 		mutex_unlock(&attach->mutex);
-		if (!queue)
-			return;
-	}
-	queue_delayed_work(attach->wq, &attach->work, QNPU_ATTACH_RETRY);
+	} while (queue && ret != -EAGAIN);
+	if (queue)
+		queue_delayed_work(attach->wq, &attach->work, QNPU_ATTACH_RETRY);
 }
 
-/**
- * qnpu_attach_internal - give the driver's own queue the last queue pair, for good
- * @queue: queue
- */
-int qnpu_attach_internal(struct qnpu_hw_queue *queue)
-{
-	struct qnpu_device *npu = queue->npu;
-	u32 resets = READ_ONCE(npu->resets);
-	int ret, idx;
-
-	ret = qnpu_pm_get(npu);
-	if (ret)
-		return ret;
-	ret = qnpu_space_attach(&queue->ctx->vm->space);
-	if (ret)
-		goto err_pm;
-	ret = -ENODEV;
-	if (qnpu_device_enter_online(npu, &idx)) {
-		mutex_lock(&npu->hw_lock);
-		ret = qnpu_hw_queue_attach(queue, qnpu_copy_user_queues(npu));
-		mutex_unlock(&npu->hw_lock);
-		qnpu_device_exit(npu, idx);
-	}
-	if (ret)
-		goto err_space;
-
-	return 0;
-
-err_space:
-	qnpu_space_detach(&queue->ctx->vm->space);
-	if (ret == -ETIMEDOUT)
-		qnpu_recover_device(npu, resets);
-err_pm:
-	qnpu_pm_put(npu);
-
-	return ret;
-}
-
-/**
- * qnpu_attach_trim - take queue pairs from contexts that have been idle for a while
- * @npu: device, entered; it can sleep when no context has one
+/*
+ * Take queue pairs from contexts that have been idle for a while: without any the device can sleep.
+ * It is entered.
  */
 void qnpu_attach_trim(struct qnpu_device *npu)
 {
@@ -365,7 +286,7 @@ void qnpu_attach_trim(struct qnpu_device *npu)
 	mutex_lock(&npu->hw_lock);
 	for (i = 0; i < qnpu_copy_user_queues(npu); i++) {
 		queue = npu->queues[i];
-		if (queue && !qnpu_hw_queue_has_jobs(queue) &&
+		if (queue && !qnpu_ctx_is_busy(queue->ctx) &&
 		    time_after(jiffies, queue->done + QNPU_ATTACH_IDLE) &&
 		    time_after(jiffies, queue->attached + QNPU_ATTACH_IDLE))
 			qnpu_attach_take(queue);
@@ -379,17 +300,13 @@ static int qnpu_attach_add_slot(struct qnpu_device *npu, u32 index)
 {
 	struct qnpu_slot *slot = &npu->attach.slots[index];
 
-	slot->rings = dma_alloc_coherent(npu->drm.dev, sizeof(*slot->rings), &slot->rings_dma,
-					 GFP_KERNEL);
+	slot->rings = dmam_alloc_coherent(npu->drm.dev, sizeof(*slot->rings), &slot->rings_dma,
+					  GFP_KERNEL);
 
 	return slot->rings ? 0 : -ENOMEM;
 }
 
-/**
- * qnpu_attach_prepare - make memory for as many queue pairs as there are contexts
- * @npu: device, held
- * @contexts: how many that are
- */
+/* Allocate memory for as many queue pairs as there are contexts, inside of drm_dev_enter(). */
 int qnpu_attach_prepare(struct qnpu_device *npu, u32 contexts)
 {
 	struct qnpu_attach *attach = &npu->attach;
@@ -406,14 +323,17 @@ int qnpu_attach_prepare(struct qnpu_device *npu, u32 contexts)
 	return ret;
 }
 
-/**
- * qnpu_attach_init - no contexts
- * @npu: device, identified
- */
+static void qnpu_attach_destroy_wq(struct drm_device *drm, void *wq)
+{
+	destroy_workqueue(wq);
+}
+
+/* Prepare for contexts of an identified device. */
 int qnpu_attach_init(struct qnpu_device *npu)
 {
 	struct qnpu_attach *attach = &npu->attach;
 	u32 own = qnpu_copy_user_queues(npu);
+	int ret;
 
 	mutex_init(&attach->slots_lock);
 	INIT_LIST_HEAD(&attach->waiting);
@@ -423,38 +343,15 @@ int qnpu_attach_init(struct qnpu_device *npu)
 	attach->wq = alloc_ordered_workqueue("qnpu-attach", WQ_MEM_RECLAIM | WQ_HIGHPRI);
 	if (!attach->wq)
 		return -ENOMEM;
+	ret = drmm_add_action_or_reset(&npu->drm, qnpu_attach_destroy_wq, attach->wq);
+	if (ret)
+		return ret;
 
 	return own < npu->info.queues ? qnpu_attach_add_slot(npu, own) : 0;
 }
 
-/**
- * qnpu_attach_fini - stop the work
- * @npu: device whose contexts have ended
- */
+/* Stop the work after all contexts have ended. */
 void qnpu_attach_fini(struct qnpu_device *npu)
 {
 	cancel_delayed_work_sync(&npu->attach.work);
-}
-
-/**
- * qnpu_attach_release_dma - free the memory of all queue pairs; also twice
- * @npu: device that goes away, its contexts ended
- */
-void qnpu_attach_release_dma(struct qnpu_device *npu)
-{
-	struct qnpu_attach *attach = &npu->attach;
-	u32 i;
-
-	for (i = 0; i < npu->info.queues; i++) {
-		struct qnpu_slot *slot = &attach->slots[i];
-
-		if (slot->rings)
-			dma_free_coherent(npu->drm.dev, sizeof(*slot->rings), slot->rings,
-					  slot->rings_dma);
-		slot->rings = NULL;
-	}
-	attach->slot_count = 0;
-	if (attach->wq)
-		destroy_workqueue(attach->wq);
-	attach->wq = NULL;
 }

@@ -682,7 +682,7 @@ static bool qnpu_cache_drain_awake(struct qnpu_device *npu)
 	bool more = false;
 	int idx;
 
-	if (qnpu_device_enter_online(npu, &idx)) {
+	if (!qnpu_device_enter(npu, &idx)) {
 		more = qnpu_cache_watch_drain(npu) == QNPU_CACHE_AT_ONCE;
 		qnpu_device_exit(npu, idx);
 	}
@@ -732,12 +732,13 @@ void qnpu_cache_watch_closing(struct qnpu_file *nfile)
  */
 int qnpu_cache_watch_info(struct qnpu_device *npu, struct drm_npu_watch_info *info)
 {
-	int idx;
+	int ret, idx;
 
 	if (!npu->cache_watch)
 		return 0;
-	if (!qnpu_device_enter(npu, &idx))
-		return -ENODEV;
+	ret = qnpu_device_enter(npu, &idx);
+	if (ret)
+		return ret;
 	info->flags = DRM_NPU_WATCH_PRESENT;
 	if (qnpu_read(npu, NPU_REG_WATCH_CTRL) & NPU_WATCH_CTRL_ENABLE)
 		info->flags |= DRM_NPU_WATCH_ENABLED;

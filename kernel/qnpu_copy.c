@@ -22,7 +22,6 @@
 #include "qnpu_copy.h"
 #include "qnpu_ctx.h"
 #include "qnpu_device.h"
-#include "qnpu_fence.h"
 #include "qnpu_gem.h"
 #include "qnpu_job.h"
 #include "qnpu_mem.h"
@@ -369,7 +368,7 @@ static bool qnpu_copy_abort(struct qnpu_ctx *ctx, u64 next)
 	bool waits;
 	int idx;
 
-	if (!qnpu_device_enter_online(ctx->npu, &idx))
+	if (!qnpu_device_try_enter(ctx->npu, &idx))
 		return false;
 	waits = !(qnpu_hw_queue_status(&ctx->queue) & NPU_QUEUE_STATUS_RUNNING);
 	if (waits)

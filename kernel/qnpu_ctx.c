@@ -152,9 +152,9 @@ static void qnpu_ctx_kick_work(struct work_struct *work)
 	struct drm_device *drm = NULL;
 	bool cookie = dma_fence_begin_signalling();
 
-	qnpu_hw_queue_kick(&ctx->queue);
+	qnpu_hw_queue_push(&ctx->queue, NULL, 0);
 	dma_fence_end_signalling(cookie);
-	if (READ_ONCE(ctx->orphaned) && !qnpu_hw_queue_waits_for_fences(&ctx->queue)) {
+	if (READ_ONCE(ctx->orphaned) && !qnpu_ctx_is_busy(ctx)) {
 		WRITE_ONCE(ctx->orphaned, false);
 		drm = &ctx->npu->drm;
 	}
@@ -248,7 +248,7 @@ struct qnpu_ctx *qnpu_ctx_create_internal(struct qnpu_device *npu, struct qnpu_v
 			      GENMASK(npu->info.cores - 1, 0));
 	if (IS_ERR(ctx))
 		return ctx;
-	ret = qnpu_attach_internal(&ctx->queue);
+	ret = qnpu_attach_queue(&ctx->queue);
 	if (ret) {
 		qnpu_ctx_kill(ctx, ret);
 		qnpu_ctx_put(ctx);
@@ -284,14 +284,14 @@ int qnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 		return PTR_ERR(vm);
 
 	/* Held, so that a device that goes away sees either no context or a whole one. */
-	if (!qnpu_device_hold(npu, &idx))
+	if (!drm_dev_enter(drm, &idx))
 		return -ENODEV;
 	ret = qnpu_attach_prepare(npu, atomic_read(&npu->contexts) + 1);
 	if (ret)
 		ctx = ERR_PTR(ret);
 	else
 		ctx = qnpu_ctx_create(npu, vm, false, args->priority, args->core_mask ?: all);
-	qnpu_device_release(idx);
+	drm_dev_exit(idx);
 	if (IS_ERR(ctx))
 		return PTR_ERR(ctx);
 
@@ -331,18 +331,19 @@ void qnpu_ctx_kill(struct qnpu_ctx *ctx, int error)
 	mutex_lock(&ctx->submit_lock);
 	mutex_unlock(&ctx->submit_lock);
 
-	/* No more work on the card, then no more jobs, then nobody who looks after them. */
 	qnpu_hw_queue_shutdown(&ctx->queue, error);
 	if (cancel_work_sync(&ctx->kick_work))
 		qnpu_ctx_put(ctx); /* of the work; a later one leaves the device alone */
-	if (qnpu_hw_queue_orphan(&ctx->queue)) {
+	/*
+	 * Jobs that wait for fences will not run, but must not signal before those: who waits for
+	 * the last of a row of jobs may believe that all before it are done.
+	 */
+	if (qnpu_ctx_is_busy(ctx)) {
 		drm_dev_get(&ctx->npu->drm);
 		WRITE_ONCE(ctx->orphaned, true);
 		qnpu_job_kick(ctx);
 	}
-	cancel_delayed_work_sync(&ctx->watch_work);
 
-	qnpu_hw_queue_destroy(&ctx->queue);
 	mutex_lock(&ctx->npu->hw_lock);
 	list_del_init(&ctx->link);
 	mutex_unlock(&ctx->npu->hw_lock);

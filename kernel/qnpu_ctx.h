@@ -69,7 +69,7 @@ struct qnpu_ctx {
 	/** @kick_work: jobs of @queue have waited for fences, which have signalled */
 	struct work_struct kick_work;
 
-	/** @orphaned: killed, with jobs that wait for fences and hold the device */
+	/** @orphaned: killed, with unfinished jobs that wait for fences; holds the device */
 	bool orphaned;
 
 	/** @watch_work: the watchdog; runs while @queue has jobs */
@@ -132,6 +132,12 @@ static inline struct qnpu_ctx *qnpu_ctx_get(struct qnpu_ctx *ctx)
 	kref_get(&ctx->kref);
 
 	return ctx;
+}
+
+/* Has a context unfinished jobs? */
+static inline bool qnpu_ctx_is_busy(const struct qnpu_ctx *ctx)
+{
+	return READ_ONCE(ctx->completed) != READ_ONCE(ctx->submitted);
 }
 
 struct qnpu_ctx *qnpu_ctx_create_internal(struct qnpu_device *npu, struct qnpu_vm *vm);

@@ -58,11 +58,12 @@ static int qnpu_show_contexts(struct seq_file *m, void *data)
 static int qnpu_show_card(struct seq_file *m, void *data)
 {
 	struct qnpu_device *npu = qnpu_of_seq_file(m);
+	int ret, idx;
 	u32 i;
-	int idx;
 
-	if (!qnpu_device_enter_online(npu, &idx))
-		return -ENODEV;
+	ret = qnpu_device_enter(npu, &idx);
+	if (ret)
+		return ret;
 
 	seq_printf(m, "status %#x\n", qnpu_read(npu, NPU_REG_STATUS));
 	seq_printf(m, "events %#x\n", qnpu_read(npu, NPU_REG_EVENT_STATUS));
@@ -211,8 +212,9 @@ static int qnpu_show_irq_test(struct seq_file *m, void *data)
 
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	if (!qnpu_device_enter_online(npu, &idx))
-		return -ENODEV;
+	ret = qnpu_device_enter(npu, &idx);
+	if (ret)
+		return ret;
 
 	ret = qnpu_irq_test(npu, &ns);
 	qnpu_device_exit(npu, idx);

@@ -17,50 +17,8 @@
 #define QNPU_RESET_TRIES	6
 #define QNPU_RESET_POLL_US	1000
 
-/**
- * qnpu_device_hold - keep the device bound
- * @npu: device
- * @idx: cookie for qnpu_device_release()
- *
- * For what belongs to the device but does not touch the card, like DMA mappings and contexts.
- * Memory may be allocated inside. Returns false when the card is gone or given up.
- */
-bool qnpu_device_hold(struct qnpu_device *npu, int *idx)
-{
-	if (!drm_dev_enter(&npu->drm, idx))
-		return false;
-
-	if (READ_ONCE(npu->wedged)) {
-		drm_dev_exit(*idx);
-		return false;
-	}
-
-	return true;
-}
-
-void qnpu_device_release(int idx)
-{
-	drm_dev_exit(idx);
-}
-
-static bool qnpu_device_is_online(const struct qnpu_device *npu)
-{
-	return !READ_ONCE(npu->offline) && !READ_ONCE(npu->asleep);
-}
-
-/* With the lock: may the card be touched? Leaves if not. */
-static bool qnpu_device_stay(struct qnpu_device *npu, int idx)
-{
-	if (!npu->wedged && qnpu_device_is_online(npu))
-		return true;
-
-	qnpu_device_exit(npu, idx);
-
-	return false;
-}
-
-/* The device does not go, and is or gets awake. */
-static bool qnpu_device_come_in(struct qnpu_device *npu, int *idx, bool wake)
+/* Keep the device bound and powered; wake it, or fail if it sleeps. */
+static bool qnpu_device_get(struct qnpu_device *npu, int *idx, bool wake)
 {
 	if (!drm_dev_enter(&npu->drm, idx))
 		return false;
@@ -71,122 +29,88 @@ static bool qnpu_device_come_in(struct qnpu_device *npu, int *idx, bool wake)
 	return false;
 }
 
+static void qnpu_device_put(struct qnpu_device *npu, int idx)
+{
+	qnpu_pm_put(npu);
+	drm_dev_exit(idx);
+}
+
 /**
- * qnpu_device_enter - begin to touch the card or its memory
+ * qnpu_device_enter - begin to touch the device or its memory
  * @npu: device
  * @idx: cookie for qnpu_device_exit()
  *
  * Wakes it, waits for the end of a reset, and until the bus is repaired, so that no access is lost.
- * In between nothing may be allocated, no fence may be waited for, and nobody may enter again.
+ * In between nothing may be allocated, no fence may be waited for, and no thread may enter again.
  *
- * Returns false when the card is gone or given up: then nothing may be read or written.
+ * Fails with -ENODEV when the device is gone or lost, with -EINTR when a fatal signal is pending.
  */
-bool qnpu_device_enter(struct qnpu_device *npu, int *idx)
-{
-	while (!qnpu_device_enter_online(npu, idx)) {
-		/* One that cannot be woken is as good as gone; it has no bus to be repaired. */
-		if (drm_dev_is_unplugged(&npu->drm) || READ_ONCE(npu->wedged) || npu->runtime_pm)
-			return false;
-		wait_event(npu->online_wait, qnpu_device_is_online(npu));
-	}
-
-	return true;
-}
-
-/* With the lock, or not (@ret): -ENODEV or -EAGAIN if the card may not be touched. */
-static int qnpu_device_locked(struct qnpu_device *npu, int idx, int ret)
-{
-	if (ret) {
-		qnpu_pm_put(npu);
-		drm_dev_exit(idx);
-		return ret;
-	}
-	if (qnpu_device_stay(npu, idx))
-		return 0;
-
-	return qnpu_device_is_online(npu) ? -ENODEV : -EAGAIN;
-}
-
-/**
- * qnpu_device_enter_killable - qnpu_device_enter() for page faults
- * @npu: device
- * @idx: cookie for qnpu_device_exit()
- *
- * Returns -EINTR when a fatal signal is pending, -ENODEV when the card is gone or given up.
- */
-int qnpu_device_enter_killable(struct qnpu_device *npu, int *idx)
+int qnpu_device_enter(struct qnpu_device *npu, int *idx)
 {
 	int ret;
 
-	for (;;) {
-		if (!qnpu_device_come_in(npu, idx, true))
+	do {
+		if (!qnpu_device_get(npu, idx, true))
 			return -ENODEV;
-		ret = qnpu_device_locked(npu, *idx, down_read_killable(&npu->reset_lock));
-		if (ret != -EAGAIN)
-			return ret;
-		ret = wait_event_killable(npu->online_wait, qnpu_device_is_online(npu));
+		ret = down_read_killable(&npu->reset_lock);
+		if (!ret && qnpu_device_is_up(npu))
+			return 0;
+		if (!ret)
+			up_read(&npu->reset_lock);
+		qnpu_device_put(npu, *idx);
 		if (ret)
-			return -EINTR;
-	}
+			return ret;
+		if (READ_ONCE(npu->wedged))
+			return -ENODEV;
+		ret = wait_event_killable(npu->online_wait, qnpu_device_is_up(npu) ||
+					  READ_ONCE(npu->wedged));
+	} while (!ret);
+
+	return -EINTR;
 }
 
 /**
- * qnpu_device_enter_online - the same for what can be left undone
+ * qnpu_device_enter_awake - enter the device if it is up, after the end of a reset
  * @npu: device
  * @idx: cookie for qnpu_device_exit()
  *
- * Wakes it, and waits for the end of a reset. Returns false also while the bus is broken.
- */
-bool qnpu_device_enter_online(struct qnpu_device *npu, int *idx)
-{
-	if (!qnpu_device_come_in(npu, idx, true))
-		return false;
-	down_read(&npu->reset_lock);
-
-	return qnpu_device_stay(npu, *idx);
-}
-
-/**
- * qnpu_device_enter_awake - the same for what a card that sleeps need not be woken for
- * @npu: device
- * @idx: cookie for qnpu_device_exit()
- *
- * Returns false also while the bus is broken, and while it sleeps.
+ * Not while it sleeps or the bus is broken: it is reset before it works again.
  */
 bool qnpu_device_enter_awake(struct qnpu_device *npu, int *idx)
 {
-	if (!qnpu_device_come_in(npu, idx, false))
+	if (!qnpu_device_get(npu, idx, false))
 		return false;
 	down_read(&npu->reset_lock);
+	if (qnpu_device_is_up(npu))
+		return true;
+	qnpu_device_exit(npu, *idx);
 
-	return qnpu_device_stay(npu, *idx);
+	return false;
 }
 
 /**
- * qnpu_device_try_enter - the same without waiting
+ * qnpu_device_try_enter - enter the device if it is up, without waiting
  * @npu: device
  * @idx: cookie for qnpu_device_exit()
- *
- * Returns false also during a reset, and while it sleeps.
  */
 bool qnpu_device_try_enter(struct qnpu_device *npu, int *idx)
 {
-	if (!qnpu_device_come_in(npu, idx, false))
+	if (!qnpu_device_get(npu, idx, false))
 		return false;
-	if (!down_read_trylock(&npu->reset_lock)) {
-		qnpu_pm_put(npu);
-		drm_dev_exit(*idx);
-		return false;
+	if (down_read_trylock(&npu->reset_lock)) {
+		if (qnpu_device_is_up(npu))
+			return true;
+		up_read(&npu->reset_lock);
 	}
+	qnpu_device_put(npu, *idx);
 
-	return qnpu_device_stay(npu, *idx);
+	return false;
 }
 
 void qnpu_device_exit(struct qnpu_device *npu, int idx)
 {
 	up_read(&npu->reset_lock);
-	qnpu_pm_put(npu);
-	drm_dev_exit(idx);
+	qnpu_device_put(npu, idx);
 }
 
 static void qnpu_device_read_info(struct qnpu_device *npu)

@@ -3,7 +3,6 @@
 #define QNPU_DEVICE_H
 
 #include <linux/atomic.h>
-#include <linux/bitmap.h>
 #include <linux/io.h>
 #include <linux/mutex.h>
 #include <linux/rwsem.h>
@@ -114,7 +113,7 @@ struct qnpu_device {
 	struct qnpu_irq irq;
 
 	/**
-	 * @reset_lock: held for reading by whoever touches the card, its memory included, see
+	 * @reset_lock: held for reading by each access to the device or its memory, see
 	 * qnpu_device_enter(); for writing over a reset of any kind. Outside of @hw_lock. No memory
 	 * is allocated and no job is waited for under it: the end of a job may wait for it.
 	 */
@@ -137,9 +136,6 @@ struct qnpu_device {
 
 	/** @contexts: those that have memory mapped for DMA, see qnpu_ctx_kill_all() */
 	atomic_t contexts;
-
-	/** @running: queues that had a job on a core when a reset began; under @hw_lock */
-	DECLARE_BITMAP(running, NPU_MAX_QUEUES);
 
 	/** @resets: device resets since probe; written under @hw_lock */
 	u32 resets;
@@ -186,10 +182,10 @@ struct qnpu_device {
 	/** @timeout_wq: ordered, runs the watchdogs of all contexts, so that they never race */
 	struct workqueue_struct *timeout_wq;
 
-	/** @bad_completions: those since the last reset that could not be true; under @hw_lock */
-	u32 bad_completions;
+	/** @reset_wanted: see qnpu_recover_request(); cleared by a reset */
+	bool reset_wanted;
 
-	/** @event_work: sees to events that need a sleeping context */
+	/** @event_work: resets the device if that was requested, or something has failed */
 	struct work_struct event_work;
 
 	/** @pulse_work: looks at a card that says nothing */
@@ -252,12 +248,13 @@ static inline void qnpu_bus_cut_off(struct qnpu_device *npu)
 	npu->bus->cut_off(npu);
 }
 
-bool qnpu_device_hold(struct qnpu_device *npu, int *idx);
-void qnpu_device_release(int idx);
+/* May the device be touched? Certain with reset_lock or hw_lock held. */
+static inline bool qnpu_device_is_up(const struct qnpu_device *npu)
+{
+	return !READ_ONCE(npu->wedged) && !READ_ONCE(npu->offline) && !READ_ONCE(npu->asleep);
+}
 
-bool qnpu_device_enter(struct qnpu_device *npu, int *idx);
-int qnpu_device_enter_killable(struct qnpu_device *npu, int *idx);
-bool qnpu_device_enter_online(struct qnpu_device *npu, int *idx);
+int qnpu_device_enter(struct qnpu_device *npu, int *idx);
 bool qnpu_device_enter_awake(struct qnpu_device *npu, int *idx);
 bool qnpu_device_try_enter(struct qnpu_device *npu, int *idx);
 void qnpu_device_exit(struct qnpu_device *npu, int idx);

@@ -351,7 +351,6 @@ err_stop:
 	cancel_work_sync(&npu->event_work);
 	cancel_work_sync(&npu->lost_work);
 	qnpu_attach_fini(npu);
-	qnpu_attach_release_dma(npu);
 	return ret;
 }
 
@@ -390,7 +389,6 @@ void qnpu_drv_remove(struct qnpu_device *npu)
 	qnpu_prime_release_dma(npu);
 	qnpu_pages_release_dma(npu);
 	qnpu_mmu_release_dma(npu);
-	qnpu_attach_release_dma(npu);
 }
 
 /* Module */

@@ -215,7 +215,7 @@ static vm_fault_t qnpu_gem_fault_card(struct vm_fault *vmf, struct qnpu_bo *bo)
 
 	if (apply_to_page_range(vma->vm_mm, vmf->address, bytes, qnpu_gem_fault_no_change, NULL))
 		return VM_FAULT_OOM;
-	error = qnpu_device_enter_killable(npu, &idx);
+	error = qnpu_device_enter(npu, &idx);
 	/* The access is tried again, unless the signal ends the process first. */
 	if (error == -EINTR)
 		return VM_FAULT_NOPAGE;
@@ -443,10 +443,10 @@ int qnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fi
 	vm = qnpu_file_vm(file);
 	if (IS_ERR(vm))
 		return PTR_ERR(vm);
-	if (!qnpu_device_hold(npu, &idx))
+	if (!drm_dev_enter(drm, &idx))
 		return -ENODEV;
 	bo = qnpu_bo_create(npu, vm, size, args->flags);
-	qnpu_device_release(idx);
+	drm_dev_exit(idx);
 	if (IS_ERR(bo))
 		return PTR_ERR(bo);
 	bo->maker = file->client_id;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Queue pairs: ring arithmetic, completions, enable and disable.
+ * Queue pairs: rings, completions, enable and disable.
  *
- * A queue finishes its jobs in order. A job that must not run (a failed in-fence) takes its place
- * in the list of jobs nevertheless, and is finished when all before it are: otherwise its fence
- * would tell those who wait for a buffer that earlier jobs are done, too. Jobs that wait for
- * fences, and all that are behind them, are in a list of their own; whoever has the lock and has
- * changed what they may wait for moves those on that are ready.
+ * A queue finishes its jobs in order. A job with a failed in-fence is skipped, but keeps its place
+ * in the list: its fence must not signal before those of the jobs before it. Jobs with unsignalled
+ * fences, and all jobs behind them, are on @waiting. Any path that may unblock them moves ready
+ * jobs to @jobs, under the lock.
  */
 #include <linux/bitfield.h>
 #include <linux/dma-mapping.h>
@@ -29,6 +28,9 @@
 /* A disable waits for one bounded step of a command; a software model on a busy host is slow. */
 #define QNPU_QUEUE_TIMEOUT_US	(5 * USEC_PER_SEC)
 #define QNPU_QUEUE_POLL_US	50
+
+/* Completions that are taken before CQ_HEAD is written: each write crosses the bus. */
+#define QNPU_RING_TELL		(QNPU_RING_ENTRIES / 4)
 
 static u32 qnpu_queue_read(struct qnpu_hw_queue *queue, u32 reg)
 {
@@ -55,23 +57,31 @@ static u32 qnpu_ring_next(u32 index)
 	return (index + 1) & (QNPU_RING_ENTRIES - 1);
 }
 
-/**
- * qnpu_hw_queue_status - the queue's STATUS register
- * @queue: queue, its device entered
- */
+/* Read STATUS; the device is entered. */
 u32 qnpu_hw_queue_status(struct qnpu_hw_queue *queue)
 {
 	return qnpu_queue_read(queue, NPU_QUEUE_STATUS);
 }
 
-/**
- * qnpu_hw_queue_abort - ask the card to kill a job
- * @queue: queue, its device entered
- * @seqno: the job; nothing happens if it is not on the card
- */
+/* Abort a job, if the device has it; the device is entered. */
 void qnpu_hw_queue_abort(struct qnpu_hw_queue *queue, u64 seqno)
 {
-	qnpu_queue_write64(queue, NPU_QUEUE_ABORT_JOB, seqno);
+	qnpu_write64(queue->npu, NPU_QUEUE_REG(queue->index, NPU_QUEUE_ABORT_JOB), seqno);
+}
+
+/* Returns the mask of the cores that a job of the queue is on; the device is entered. */
+u32 qnpu_hw_queue_cores(struct qnpu_hw_queue *queue)
+{
+	struct qnpu_device *npu = queue->npu;
+	u32 core, cores = 0, busy = qnpu_read(npu, NPU_REG_CORE_BUSY);
+
+	for (core = 0; core < npu->info.cores; core++) {
+		if (busy & BIT(core) &&
+		    qnpu_read(npu, NPU_CORE_REG(core, NPU_CORE_QUEUE)) == queue->index)
+			cores |= BIT(core);
+	}
+
+	return cores;
 }
 
 static struct qnpu_ctx_job *qnpu_hw_queue_first(struct qnpu_hw_queue *queue)
@@ -101,7 +111,7 @@ static void qnpu_hw_queue_write(struct qnpu_hw_queue *queue, struct qnpu_ctx_job
 	qnpu_load_begin(&queue->npu->load, ns_to_ktime(now));
 }
 
-/* A job is finished, or has to begin anew on a card that was reset. */
+/* The job leaves the ring: it is finished, or is written again later. */
 static void qnpu_hw_queue_off_card(struct qnpu_hw_queue *queue, struct qnpu_ctx_job *job, u64 now)
 {
 	if (!job->on_card)
@@ -111,7 +121,7 @@ static void qnpu_hw_queue_off_card(struct qnpu_hw_queue *queue, struct qnpu_ctx_
 	qnpu_load_end(&queue->npu->load, ns_to_ktime(now));
 }
 
-/* Take a job from the list that was to run on the card. */
+/* Take a job that was to run off the list. */
 static void qnpu_hw_queue_remove(struct qnpu_hw_queue *queue, struct qnpu_ctx_job *job, u64 now)
 {
 	queue->job_ns = now - max(queue->done_ns, job->given_ns);
@@ -122,7 +132,7 @@ static void qnpu_hw_queue_remove(struct qnpu_hw_queue *queue, struct qnpu_ctx_jo
 	WRITE_ONCE(queue->to_run, queue->to_run - 1);
 }
 
-/* Finish jobs at the head of the list that the card does not see. */
+/* Finish skipped jobs at the head of the list. */
 static void qnpu_hw_queue_finish_skipped(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_ctx_job *job, *next;
@@ -135,19 +145,7 @@ static void qnpu_hw_queue_finish_skipped(struct qnpu_hw_queue *queue)
 	}
 }
 
-/* The watchdog looks now and then, as long as it finds a job. */
-static void qnpu_hw_queue_watch(struct qnpu_hw_queue *queue)
-{
-	if (queue->watched)
-		return;
-	queue->watched = true;
-	queue_delayed_work(queue->npu->timeout_wq, &queue->ctx->watch_work, queue->ctx->timeout);
-}
-
-/*
- * A job waits for nothing but those before it. Returns whether the card is to run it; otherwise it
- * may be finished.
- */
+/* All fences of a job have signalled. Returns false if it is skipped; it may be finished then. */
 static bool qnpu_hw_queue_take(struct qnpu_hw_queue *queue, struct qnpu_ctx_job *job)
 {
 	job->taken = jiffies;
@@ -160,16 +158,17 @@ static bool qnpu_hw_queue_take(struct qnpu_hw_queue *queue, struct qnpu_ctx_job 
 	}
 
 	WRITE_ONCE(queue->to_run, queue->to_run + 1);
-
-	qnpu_hw_queue_watch(queue);
+	/* The watchdog runs as long as there is a job. */
+	if (!queue->watched) {
+		queue->watched = true;
+		queue_delayed_work(queue->npu->timeout_wq, &queue->ctx->watch_work,
+				   queue->ctx->timeout);
+	}
 
 	return true;
 }
 
-/*
- * Take those of the waiting jobs that have what they wait for. Returns whether the card is to run
- * any of them.
- */
+/* Take the waiting jobs that are ready. Returns true if one of them is to run. */
 static bool qnpu_hw_queue_take_ready(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_ctx_job *job;
@@ -187,14 +186,7 @@ static bool qnpu_hw_queue_take_ready(struct qnpu_hw_queue *queue)
 	return run;
 }
 
-/**
- * qnpu_hw_queue_push - take jobs that the card is to run, as soon as their fences have signalled
- * @queue: queue
- * @jobs: jobs, armed, in their order; they listen to the fences that they wait for
- * @count: how many
- *
- * A job with an in-fence that has failed is not run and ends with an error, in its turn.
- */
+/* Queue @count jobs, armed and listening, and waiting jobs whose fences have signalled. */
 void qnpu_hw_queue_push(struct qnpu_hw_queue *queue, struct qnpu_ctx_job **jobs, u32 count)
 {
 	bool last, run = false;
@@ -212,83 +204,16 @@ void qnpu_hw_queue_push(struct qnpu_hw_queue *queue, struct qnpu_ctx_job **jobs,
 	}
 	if (!list_empty(&queue->waiting))
 		run |= qnpu_hw_queue_take_ready(queue);
-	/* While the card has as many as it may have, the next completion sees to the others. */
+	/* The completion of a full ring feeds the rest. */
 	run &= queue->on_card < QNPU_RING_JOBS;
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (run)
 		qnpu_hw_queue_feed(queue);
 }
 
-/**
- * qnpu_hw_queue_kick - fences have signalled that jobs have waited for
- * @queue: queue, perhaps long gone from the card: then they end
- */
-void qnpu_hw_queue_kick(struct qnpu_hw_queue *queue)
-{
-	qnpu_hw_queue_push(queue, NULL, 0);
-}
-
-/**
- * qnpu_hw_queue_orphan - the end of a queue with jobs that still wait for fences
- * @queue: queue that is shut down
- *
- * They will not run, but their fences must not signal before those that they wait for: who waits
- * for the last of a row of jobs may believe that all before it are done. Returns whether there are
- * any.
- */
-bool qnpu_hw_queue_orphan(struct qnpu_hw_queue *queue)
-{
-	unsigned long flags;
-	bool orphans;
-
-	spin_lock_irqsave(&queue->lock, flags);
-	qnpu_hw_queue_take_ready(queue);
-
-	orphans = !list_empty(&queue->waiting);
-	spin_unlock_irqrestore(&queue->lock, flags);
-
-	return orphans;
-}
-
-/**
- * qnpu_hw_queue_waits_for_fences - are there jobs that wait for fences?
- * @queue: queue
- */
-bool qnpu_hw_queue_waits_for_fences(struct qnpu_hw_queue *queue)
-{
-	unsigned long flags;
-	bool waits;
-
-	spin_lock_irqsave(&queue->lock, flags);
-	waits = !list_empty(&queue->waiting);
-	spin_unlock_irqrestore(&queue->lock, flags);
-
-	return waits;
-}
-
-/**
- * qnpu_hw_queue_has_jobs - are there unfinished jobs?
- * @queue: queue
- */
-bool qnpu_hw_queue_has_jobs(struct qnpu_hw_queue *queue)
-{
-	unsigned long flags;
-	bool any;
-
-	spin_lock_irqsave(&queue->lock, flags);
-	any = !list_empty(&queue->jobs) || !list_empty(&queue->waiting);
-	spin_unlock_irqrestore(&queue->lock, flags);
-
-	return any;
-}
-
-/**
- * qnpu_hw_queue_watched_job - what the watchdog has to look at
- * @queue: queue
- * @since: since when it is the first one, jiffies
- *
- * Returns the first job, with a reference. NULL: there is none, and the watchdog need not look
- * again until there is one.
+/*
+ * Returns the first job, with a reference, and since when it is that. NULL: the work need not be
+ * queued again.
  */
 struct qnpu_ctx_job *qnpu_hw_queue_watched_job(struct qnpu_hw_queue *queue, unsigned long *since)
 {
@@ -307,28 +232,21 @@ struct qnpu_ctx_job *qnpu_hw_queue_watched_job(struct qnpu_hw_queue *queue, unsi
 	return job;
 }
 
-/**
- * qnpu_hw_queue_feed - write jobs to the ring
- * @queue: queue
- *
- * None during a reset, and at the end of the device: these see to the list.
- */
+/* Write jobs to the ring, or request a queue pair. */
 void qnpu_hw_queue_feed(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_ctx_job *job;
 	unsigned long flags;
 	u32 count = 0;
 	u64 now;
-	int idx;
 
-	if (!qnpu_hw_queue_has_backlog(queue))
-		return;
-	/* Resets clear @enabled under the lock before they begin: no need to wait for them. */
-	if (!drm_dev_enter(&queue->npu->drm, &idx))
+	/* Without the lock: each change is followed by a call. */
+	if (READ_ONCE(queue->to_run) <= READ_ONCE(queue->on_card))
 		return;
 
+	/* Resets and the end of the device clear @enabled before: nothing else need be held. */
 	spin_lock_irqsave(&queue->lock, flags);
-	if (!qnpu_hw_queue_is_attached(queue) && queue->to_run)
+	if (!qnpu_hw_queue_is_attached(queue) && queue->to_run && !queue->error)
 		qnpu_attach_request(queue);
 	if (queue->enabled && queue->on_card < QNPU_RING_JOBS) {
 		list_for_each_entry(job, &queue->jobs, link) {
@@ -347,16 +265,9 @@ void qnpu_hw_queue_feed(struct qnpu_hw_queue *queue)
 	if (count)
 		qnpu_doorbell(queue, NPU_DOORBELL_SQ_TAIL, queue->sq_tail);
 	spin_unlock_irqrestore(&queue->lock, flags);
-	drm_dev_exit(idx);
 }
 
-/**
- * qnpu_hw_queue_since_ns - earliest time at which the job that a core works on can have begun
- * @queue: queue
- * @seqno: the job, as the core names it
- *
- * Returns 0 if it is finished by now.
- */
+/* Returns the earliest time at which a job on a core can have begun; 0 if it is finished. */
 u64 qnpu_hw_queue_since_ns(struct qnpu_hw_queue *queue, u64 seqno)
 {
 	struct qnpu_ctx_job *job;
@@ -374,7 +285,7 @@ u64 qnpu_hw_queue_since_ns(struct qnpu_hw_queue *queue, u64 seqno)
 
 /* Completion */
 
-/* What a completion says of a job whose true result is not known. */
+/* Stands for the completion of a job whose result is unknown. */
 static const struct npu_cqe qnpu_unknown = {
 	.status = NPU_STATUS_INTERNAL,
 	.engine = NPU_ENGINE_NONE,
@@ -383,10 +294,7 @@ static const struct npu_cqe qnpu_unknown = {
 	.region = NPU_REGION_NONE,
 };
 
-/*
- * Can a completion be true? Jobs that the card does not see never stay at the head of the list: the
- * first one is the job that runs.
- */
+/* Can a completion be true? The first job is the one that runs: it is never a skipped one. */
 static bool qnpu_cqe_is_sane(struct qnpu_hw_queue *queue, const struct npu_cqe *cqe)
 {
 	const struct qnpu_ctx_job *job = qnpu_hw_queue_first(queue);
@@ -402,7 +310,7 @@ static bool qnpu_cqe_is_sane(struct qnpu_hw_queue *queue, const struct npu_cqe *
 				NPU_CQE_CORES));
 }
 
-/* The first job is finished as a completion says; without one it was on a core and is lost. */
+/* The first job ends with a completion; without one it was on a core and is lost. */
 static void qnpu_hw_queue_complete(struct qnpu_hw_queue *queue, const struct npu_cqe *cqe, u64 now)
 {
 	struct qnpu_ctx_job *job = qnpu_hw_queue_first(queue);
@@ -410,13 +318,13 @@ static void qnpu_hw_queue_complete(struct qnpu_hw_queue *queue, const struct npu
 	qnpu_hw_queue_remove(queue, job, now);
 	if (cqe)
 		qnpu_coredump_fault(job, cqe);
-	qnpu_job_finish(job, qnpu_job_error(job, cqe), cqe);
+	qnpu_job_finish(job, 0, cqe);
 	qnpu_hw_queue_finish_skipped(queue);
 	if (!list_empty(&queue->waiting))
 		qnpu_hw_queue_take_ready(queue);
 }
 
-/* Copy the next completion; false if the card has not written it. */
+/* Copy the next completion; returns false if it is not written. */
 static bool qnpu_hw_queue_peek(struct qnpu_hw_queue *queue, struct npu_cqe *cqe)
 {
 	const struct npu_cqe *entry = &queue->rings->cq[queue->cq_head];
@@ -436,18 +344,9 @@ static void qnpu_hw_queue_consume(struct qnpu_hw_queue *queue)
 		queue->cq_phase ^= NPU_CQE_PHASE;
 }
 
-/* The card has to know how much of the ring it may fill, but not from one entry to the next. */
-static void qnpu_hw_queue_tell_head(struct qnpu_hw_queue *queue)
-{
-	if (((queue->cq_head - queue->cq_told) & (QNPU_RING_ENTRIES - 1)) < QNPU_RING_TELL)
-		return;
-	queue->cq_told = queue->cq_head;
-	qnpu_doorbell(queue, NPU_DOORBELL_CQ_HEAD, queue->cq_head);
-}
-
 /*
- * A completion that cannot be true ends nothing: the card may still be at work on the job whose it
- * seems to be. The queue is stopped and settled in a sleeping context.
+ * A completion that cannot be true ends no job: the device may still be at work on it. A reset of
+ * the device settles it.
  */
 static void qnpu_hw_queue_distrust(struct qnpu_hw_queue *queue)
 {
@@ -477,13 +376,7 @@ static bool qnpu_hw_queue_process_locked(struct qnpu_hw_queue *queue, u32 *most)
 	return any;
 }
 
-/**
- * qnpu_hw_queue_process_some - take some of the new completions
- * @queue: queue
- * @most: how many at most; reduced by those taken
- *
- * Any context.
- */
+/* Take up to @most new completions, in any context; @most is reduced by those taken. */
 bool qnpu_hw_queue_process_some(struct qnpu_hw_queue *queue, u32 *most)
 {
 	unsigned long flags;
@@ -492,7 +385,11 @@ bool qnpu_hw_queue_process_some(struct qnpu_hw_queue *queue, u32 *most)
 	spin_lock_irqsave(&queue->lock, flags);
 	if (queue->enabled) {
 		any = qnpu_hw_queue_process_locked(queue, most);
-		qnpu_hw_queue_tell_head(queue);
+		if (((queue->cq_head - queue->cq_told) & (QNPU_RING_ENTRIES - 1)) >=
+		    QNPU_RING_TELL) {
+			queue->cq_told = queue->cq_head;
+			qnpu_doorbell(queue, NPU_DOORBELL_CQ_HEAD, queue->cq_head);
+		}
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (any)
@@ -501,10 +398,7 @@ bool qnpu_hw_queue_process_some(struct qnpu_hw_queue *queue, u32 *most)
 	return any;
 }
 
-/**
- * qnpu_hw_queue_process - take new completions
- * @queue: queue
- */
+/* Take all new completions. Returns true if there was one. */
 bool qnpu_hw_queue_process(struct qnpu_hw_queue *queue)
 {
 	u32 most = U32_MAX;
@@ -512,29 +406,20 @@ bool qnpu_hw_queue_process(struct qnpu_hw_queue *queue)
 	return qnpu_hw_queue_process_some(queue, &most);
 }
 
-/**
- * qnpu_hw_queue_is_behind - has the card written a completion that cannot be seen?
- * @queue: queue, its device entered
- *
- * If so, the queue takes no more of them until qnpu_hw_queue_settle().
- */
-bool qnpu_hw_queue_is_behind(struct qnpu_hw_queue *queue)
+/* Look for a completion that is written with the wrong phase; the device is entered. */
+void qnpu_hw_queue_check_phase(struct qnpu_hw_queue *queue)
 {
-	u32 tail = qnpu_queue_read(queue, NPU_QUEUE_CQ_TAIL);
 	unsigned long flags;
-	bool behind;
+	struct npu_cqe cqe;
+	u32 tail;
 
-	qnpu_hw_queue_process(queue);
 	spin_lock_irqsave(&queue->lock, flags);
-	/* Not one that came meanwhile, nor one that is taken before the card says so. */
-	behind = queue->enabled && tail < QNPU_RING_ENTRIES && tail != queue->cq_head &&
-		 qnpu_ring_next(tail) != queue->cq_head &&
-		 tail == qnpu_queue_read(queue, NPU_QUEUE_CQ_TAIL);
-	if (behind)
-		queue->distrusted = true;
+	tail = queue->enabled ? qnpu_queue_read(queue, NPU_QUEUE_CQ_TAIL) : queue->cq_head;
+	/* An entry is written before CQ_TAIL counts it, so that CQ_TAIL may be one behind. */
+	if (tail < QNPU_RING_ENTRIES && tail != queue->cq_head &&
+	    qnpu_ring_next(tail) != queue->cq_head && !qnpu_hw_queue_peek(queue, &cqe))
+		qnpu_hw_queue_distrust(queue);
 	spin_unlock_irqrestore(&queue->lock, flags);
-
-	return behind;
 }
 
 /* Enable and disable, under hw_lock */
@@ -578,294 +463,191 @@ static int qnpu_hw_queue_enable(struct qnpu_hw_queue *queue)
 	return 0;
 }
 
-/* Returns 0 when the card no longer touches the queue's memory. */
-static int qnpu_hw_queue_disable(struct qnpu_hw_queue *queue)
+static int qnpu_hw_queue_wait_disabled(struct qnpu_hw_queue *queue)
 {
 	u32 status;
-	int ret;
 
-	lockdep_assert_held(&queue->npu->hw_lock);
-
-	qnpu_queue_write(queue, NPU_QUEUE_CTRL, 0);
-	ret = read_poll_timeout(qnpu_queue_read, status, !status || qnpu_is_gone(status),
-				QNPU_QUEUE_POLL_US, QNPU_QUEUE_TIMEOUT_US, false, queue,
-				NPU_QUEUE_STATUS);
-	if (ret)
-		drm_err(&queue->npu->drm, "queue %u: not disabled, status %#x\n", queue->index,
-			status);
-
-	return ret;
+	return read_poll_timeout(qnpu_queue_read, status, !status || qnpu_is_gone(status),
+				 QNPU_QUEUE_POLL_US, QNPU_QUEUE_TIMEOUT_US, false, queue,
+				 NPU_QUEUE_STATUS);
 }
 
 /*
- * Disable a queue whose job does not stop by resetting its cores: that costs nobody else anything.
- * Returns 0 as qnpu_hw_queue_disable().
+ * Returns 0 when the device no longer touches the queue's memory. Cores whose job does not stop are
+ * reset, which costs no other queue anything.
  */
-static int qnpu_hw_queue_reset_cores(struct qnpu_hw_queue *queue)
+static int qnpu_hw_queue_disable(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_device *npu = queue->npu;
-	u32 core, cores = 0, busy = qnpu_read(npu, NPU_REG_CORE_BUSY);
+	u32 cores;
+	int ret;
 
-	for (core = 0; core < npu->info.cores; core++) {
-		if (busy & BIT(core) &&
-		    qnpu_read(npu, NPU_CORE_REG(core, NPU_CORE_QUEUE)) == queue->index)
-			cores |= BIT(core);
-	}
-	drm_warn(&npu->drm, "queue %u: resetting cores %#x\n", queue->index, cores);
+	lockdep_assert_held(&npu->hw_lock);
+
+	qnpu_queue_write(queue, NPU_QUEUE_CTRL, 0);
+	ret = qnpu_hw_queue_wait_disabled(queue);
+	if (!ret)
+		return 0;
+
+	cores = qnpu_hw_queue_cores(queue);
+	drm_warn(&npu->drm, "queue %u: not disabled, resetting cores %#x\n", queue->index, cores);
 	atomic_inc(&npu->counters.core_resets);
 	qnpu_write(npu, NPU_REG_CORE_RESET, cores);
 
-	return qnpu_hw_queue_disable(queue);
+	return qnpu_hw_queue_wait_disabled(queue);
 }
 
 /* Around a device reset, under hw_lock */
 
 /*
- * Go through all completions that the card says it has written. Each belongs to the next job,
- * whatever it says: where it cannot be true, the job's result is not known.
+ * Retire what is complete, and mark the job that is on a core as begun. That is certain if the
+ * arbiter is off. Each entry that CQ_TAIL counts belongs to the next job; where it cannot be true,
+ * the job's result is unknown.
  */
-static void qnpu_hw_queue_sort_out(struct qnpu_hw_queue *queue, u32 tail)
-{
-	struct npu_cqe cqe;
-
-	while (queue->cq_head != tail && qnpu_hw_queue_first(queue)) {
-		bool sane = qnpu_hw_queue_peek(queue, &cqe) && qnpu_cqe_is_sane(queue, &cqe);
-
-		qnpu_hw_queue_consume(queue);
-		qnpu_hw_queue_complete(queue, sane ? &cqe : &qnpu_unknown, ktime_get_ns());
-	}
-}
-
-/*
- * Take what is complete while the card's arbiter is off. Returns true when the first job of those
- * that are left is on a core: that is certain then. No other one has begun.
- */
-static bool qnpu_hw_queue_account(struct qnpu_hw_queue *queue)
+static void qnpu_hw_queue_account(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_ctx_job *first;
 	u32 tail, most = U32_MAX;
-	bool running;
+	struct npu_cqe cqe;
+	bool running, sane;
 
 	do {
 		tail = qnpu_queue_read(queue, NPU_QUEUE_CQ_TAIL);
 		running = qnpu_hw_queue_status(queue) & NPU_QUEUE_STATUS_RUNNING;
 	} while (tail != qnpu_queue_read(queue, NPU_QUEUE_CQ_TAIL));
 
-	if (tail < QNPU_RING_ENTRIES && qnpu_ring_next(tail) == queue->cq_head)
-		running = false; /* its completion is taken, and the card is about to say so */
-	else if (tail < QNPU_RING_ENTRIES)
-		qnpu_hw_queue_sort_out(queue, tail);
+	/* The last entry may be taken before CQ_TAIL counts it. */
+	if (tail >= QNPU_RING_ENTRIES || qnpu_ring_next(tail) == queue->cq_head) {
+		tail = queue->cq_head;
+		running = false;
+	}
+	while (queue->cq_head != tail && qnpu_hw_queue_first(queue)) {
+		sane = qnpu_hw_queue_peek(queue, &cqe) && qnpu_cqe_is_sane(queue, &cqe);
+		qnpu_hw_queue_consume(queue);
+		qnpu_hw_queue_complete(queue, sane ? &cqe : &qnpu_unknown, ktime_get_ns());
+	}
 
 	first = qnpu_hw_queue_first(queue);
 	qnpu_hw_queue_process_locked(queue, &most);
-	running = running && first && qnpu_hw_queue_first(queue) == first;
-	if (running)
+	if (running && first && first == qnpu_hw_queue_first(queue))
 		first->begun = true;
-
-	return running;
 }
 
-/**
- * qnpu_hw_queue_suspend - take what is complete, then leave the card alone
- * @queue: queue
- *
- * Returns true when the first of its jobs is on a core, provided that the card's arbiter is off.
+/*
+ * Retire what is complete; from here on the ring is not used. The arbiter is off, or all jobs are
+ * about to end.
  */
-bool qnpu_hw_queue_suspend(struct qnpu_hw_queue *queue)
+void qnpu_hw_queue_suspend(struct qnpu_hw_queue *queue)
 {
 	unsigned long flags;
-	bool running = false;
 
 	lockdep_assert_held(&queue->npu->hw_lock);
 
 	spin_lock_irqsave(&queue->lock, flags);
 	if (queue->enabled)
-		running = qnpu_hw_queue_account(queue);
-	queue->enabled = false;
-	spin_unlock_irqrestore(&queue->lock, flags);
-
-	return running;
-}
-
-/**
- * qnpu_hw_queue_leave - leave the card alone, whatever is complete
- * @queue: queue; its jobs stay until qnpu_hw_queue_fail_all()
- */
-void qnpu_hw_queue_leave(struct qnpu_hw_queue *queue)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&queue->lock, flags);
+		qnpu_hw_queue_account(queue);
 	queue->enabled = false;
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
-/**
- * qnpu_hw_queue_dump - dump the next job of a queue, whose completions are not trusted
- * @queue: queue, its device entered, under hw_lock
- * @reason: why
+/*
+ * Suspend and disable a queue of a device that is up; unfinished jobs stay. Fails if only the
+ * device reset stops it that is requested then.
  */
-void qnpu_hw_queue_dump(struct qnpu_hw_queue *queue, const char *reason)
+int qnpu_hw_queue_stop(struct qnpu_hw_queue *queue)
 {
+	int ret;
+
+	qnpu_hw_queue_suspend(queue);
+	ret = qnpu_hw_queue_disable(queue);
+	if (ret)
+		qnpu_recover_request(queue->npu, "a queue does not stop");
+
+	return ret;
+}
+
+/*
+ * Enable a suspended queue of a device that was reset. A job that was on a core is lost; the others
+ * have not begun, and are written again.
+ */
+void qnpu_hw_queue_resume(struct qnpu_hw_queue *queue)
+{
+	int error = queue->error ?: qnpu_hw_queue_enable(queue);
 	struct qnpu_ctx_job *job;
 	unsigned long flags;
 
 	lockdep_assert_held(&queue->npu->hw_lock);
 
+	if (error) {
+		qnpu_hw_queue_fail_all(queue, error);
+		return;
+	}
+
+	spin_lock_irqsave(&queue->lock, flags);
+	job = qnpu_hw_queue_first(queue);
+	if (job && job->begun)
+		qnpu_hw_queue_complete(queue, NULL, ktime_get_ns());
+	list_for_each_entry(job, &queue->jobs, link)
+		qnpu_hw_queue_off_card(queue, job, ktime_get_ns());
+	queue->enabled = true;
+	spin_unlock_irqrestore(&queue->lock, flags);
+	qnpu_hw_queue_feed(queue);
+}
+
+/* Look for an error of a queue, under hw_lock; a reset of the device is left then. */
+bool qnpu_hw_queue_has_failed(struct qnpu_hw_queue *queue)
+{
+	struct qnpu_ctx_job *job;
+	unsigned long flags;
+	u32 status;
+
+	if (!READ_ONCE(queue->distrusted)) {
+		status = qnpu_hw_queue_status(queue);
+		if (qnpu_is_gone(status) || !(status & NPU_QUEUE_STATUS_ERROR))
+			return false;
+		drm_err(&queue->npu->drm, "queue %u has stopped, status %#x\n", queue->index,
+			status);
+		qnpu_hw_queue_refuse(queue, -EIO);
+		return true;
+	}
+
+	drm_err(&queue->npu->drm, "queue %u: a completion that cannot be true\n", queue->index);
 	spin_lock_irqsave(&queue->lock, flags);
 	job = qnpu_hw_queue_first(queue);
 	if (job)
 		qnpu_job_get(job); /* the end of the context finishes jobs without hw_lock */
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (job) {
-		qnpu_coredump_kill(job, reason);
+		qnpu_coredump_kill(job, "a completion that cannot be true");
 		qnpu_job_put(job);
 	}
+
+	return true;
 }
 
-/**
- * qnpu_hw_queue_settle - stop a queue, and find out what became of its jobs
- * @queue: queue; the card's arbiter is off
- *
- * Those that are left in its list have not begun. Fails when the card does not stop.
- */
-int qnpu_hw_queue_settle(struct qnpu_hw_queue *queue)
-{
-	struct qnpu_ctx_job *running = NULL;
-	unsigned long flags;
-	u32 tail;
-	int ret;
-
-	lockdep_assert_held(&queue->npu->hw_lock);
-
-	spin_lock_irqsave(&queue->lock, flags);
-	if (qnpu_hw_queue_account(queue))
-		running = qnpu_hw_queue_first(queue);
-	queue->enabled = false;
-	spin_unlock_irqrestore(&queue->lock, flags);
-
-	ret = qnpu_hw_queue_disable(queue);
-	if (ret)
-		ret = qnpu_hw_queue_reset_cores(queue);
-	if (ret) {
-		/* The reset of the card that is left finds the queue suspended. */
-		if (running)
-			__set_bit(queue->index, queue->npu->running);
-		return ret;
-	}
-
-	/* What was on a core is lost, unless it was faster than the order to stop. */
-	tail = qnpu_queue_read(queue, NPU_QUEUE_CQ_TAIL);
-	spin_lock_irqsave(&queue->lock, flags);
-	if (tail < QNPU_RING_ENTRIES)
-		qnpu_hw_queue_sort_out(queue, tail);
-	if (running && qnpu_hw_queue_first(queue) == running)
-		qnpu_hw_queue_complete(queue, NULL, ktime_get_ns());
-	spin_unlock_irqrestore(&queue->lock, flags);
-
-	return 0;
-}
-
-/* The ring is empty: write the jobs that were in it before. */
-static void qnpu_hw_queue_refill(struct qnpu_hw_queue *queue)
-{
-	u64 now = ktime_get_ns();
-	struct qnpu_ctx_job *job;
-
-	list_for_each_entry(job, &queue->jobs, link) {
-		if (!job->on_card)
-			continue;
-		qnpu_hw_queue_off_card(queue, job, now);
-		qnpu_hw_queue_write(queue, job, now);
-	}
-	qnpu_doorbell(queue, NPU_DOORBELL_SQ_TAIL, queue->sq_tail);
-}
-
-/**
- * qnpu_hw_queue_resume - put a suspended queue to work on a card that was reset
- * @queue: queue
- * @lost: the first job was on a core when the card was reset; it is lost. The others have not
- *	begun and are submitted again.
- */
-void qnpu_hw_queue_resume(struct qnpu_hw_queue *queue, bool lost)
+/* Give up a queue: its jobs, now and in future, end with @error at the next reset of the device. */
+void qnpu_hw_queue_refuse(struct qnpu_hw_queue *queue, int error)
 {
 	unsigned long flags;
-	int ret;
-
-	lockdep_assert_held(&queue->npu->hw_lock);
-
-	/* One that was given up: nothing of it is on the card any more. */
-	if (queue->error) {
-		qnpu_hw_queue_fail_all(queue, queue->error);
-		return;
-	}
-
-	ret = qnpu_hw_queue_enable(queue);
-	if (ret) {
-		qnpu_hw_queue_fail_all(queue, ret);
-		return;
-	}
 
 	spin_lock_irqsave(&queue->lock, flags);
-	if (lost && qnpu_hw_queue_first(queue))
-		qnpu_hw_queue_complete(queue, NULL, ktime_get_ns());
-	queue->enabled = true;
-	qnpu_hw_queue_refill(queue);
+	queue->error = queue->error ?: error;
 	spin_unlock_irqrestore(&queue->lock, flags);
-	qnpu_hw_queue_feed(queue);
 }
 
-/* Ends all jobs, with their fences in the order of submission, although some wait for fences. */
-static void qnpu_hw_queue_cancel_all(struct qnpu_hw_queue *queue, u32 cause)
+/* Take jobs again after qnpu_hw_queue_fail_all(), unless the context is dead. */
+void qnpu_hw_queue_reopen(struct qnpu_hw_queue *queue)
 {
-	struct qnpu_ctx_job *job, *next;
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	list_for_each_entry(job, &queue->jobs, link)
-		WRITE_ONCE(job->killed, cause);
-	spin_unlock_irqrestore(&queue->lock, flags);
-	qnpu_hw_queue_fail_all(queue, -ECANCELED);
-
-	spin_lock_irqsave(&queue->lock, flags);
-	list_for_each_entry_safe(job, next, &queue->waiting, link) {
-		list_del_init(&job->link);
-		qnpu_job_stop_listening(job);
-		qnpu_hw_queue_take(queue, job);
-	}
 	queue->error = READ_ONCE(queue->ctx->dead);
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
-/**
- * qnpu_hw_queue_cancel - end all jobs of a queue that goes on afterwards
- * @queue: queue, its device entered
- * @cause: DRM_NPU_CAUSE_
- *
- * Fails when the card does not stop: the jobs end with the reset that is left.
- */
-int qnpu_hw_queue_cancel(struct qnpu_hw_queue *queue, u32 cause)
-{
-	struct qnpu_device *npu = queue->npu;
-	int ret;
-
-	lockdep_assert_held(&npu->hw_lock);
-	WRITE_ONCE(npu->reset_cause, cause);
-	qnpu_write(npu, NPU_REG_CTRL, 0);
-	ret = qnpu_hw_queue_settle(queue);
-	if (ret)
-		return ret;
-	qnpu_hw_queue_cancel_all(queue, cause);
-	qnpu_hw_queue_resume(queue, false);
-	qnpu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
-
-	return 0;
-}
-
-/**
- * qnpu_hw_queue_fail_all - end all jobs, now and in future
- * @queue: queue that the card does not serve any more
- * @error: what they end with
+/*
+ * End all jobs that do not wait for fences, and refuse new ones. The device does not serve the
+ * queue any more.
  */
 void qnpu_hw_queue_fail_all(struct qnpu_hw_queue *queue, int error)
 {
@@ -885,58 +667,42 @@ void qnpu_hw_queue_fail_all(struct qnpu_hw_queue *queue, int error)
 	}
 	qnpu_hw_queue_take_ready(queue);
 	spin_unlock_irqrestore(&queue->lock, flags);
-	qnpu_hw_queue_feed(queue);
 }
 
-/**
- * qnpu_hw_queue_fail - give up a queue that the card has stopped with an error
- * @queue: queue, its device entered
- * @error: what its jobs end with, now and in future
- *
- * No job ends before the card has let go of it. Returns true if only a reset of the card is left:
- * the jobs end with that.
+/*
+ * End all jobs in order, also those that wait for fences. The queue is suspended and its device
+ * reset; it takes jobs again.
  */
-bool qnpu_hw_queue_fail(struct qnpu_hw_queue *queue, int error)
+void qnpu_hw_queue_cancel(struct qnpu_hw_queue *queue, u32 cause)
 {
+	struct qnpu_ctx_job *job, *next;
 	unsigned long flags;
 
-	lockdep_assert_held(&queue->npu->hw_lock);
-
-	qnpu_hw_queue_suspend(queue);
 	spin_lock_irqsave(&queue->lock, flags);
-	queue->error = queue->error ?: error;
+	list_for_each_entry(job, &queue->jobs, link)
+		WRITE_ONCE(job->killed, cause);
 	spin_unlock_irqrestore(&queue->lock, flags);
-	if (qnpu_hw_queue_disable(queue) && qnpu_hw_queue_reset_cores(queue))
-		return true;
-	qnpu_hw_queue_fail_all(queue, error);
-
-	return false;
-}
-
-/**
- * qnpu_hw_queue_reopen - let a queue take jobs again that has failed all of them
- * @queue: queue of the driver itself, whose jobs can be begun again by whoever asked for them
- */
-void qnpu_hw_queue_reopen(struct qnpu_hw_queue *queue)
-{
-	unsigned long flags;
-
-	lockdep_assert_held(&queue->npu->hw_lock);
+	qnpu_hw_queue_fail_all(queue, -ECANCELED);
 
 	spin_lock_irqsave(&queue->lock, flags);
-	queue->error = READ_ONCE(queue->ctx->dead);
+	list_for_each_entry_safe(job, next, &queue->waiting, link) {
+		list_del_init(&job->link);
+		qnpu_job_stop_listening(job);
+		qnpu_hw_queue_take(queue, job);
+	}
 	spin_unlock_irqrestore(&queue->lock, flags);
+	qnpu_hw_queue_reopen(queue);
 }
 
 /* Life */
 
 /**
- * qnpu_hw_queue_attach - give a queue a queue pair of the card
+ * qnpu_hw_queue_attach - give a queue a queue pair
  * @queue: queue without one; the device is entered
  * @index: number of the pair, which is free and has memory
  *
- * -EIO: the card refuses. -ENODEV: it does not answer. -ETIMEDOUT: it may use the memory
- * nevertheless, and has to be reset.
+ * Fails with -EIO if the pair is not enabled, with -ENODEV if it does not answer, and with
+ * -ETIMEDOUT if only the device reset that is requested then keeps it from the memory.
  */
 int qnpu_hw_queue_attach(struct qnpu_hw_queue *queue, u32 index)
 {
@@ -953,15 +719,17 @@ int qnpu_hw_queue_attach(struct qnpu_hw_queue *queue, u32 index)
 	WRITE_ONCE(queue->index, index);
 	ret = qnpu_hw_queue_enable(queue);
 	if (ret) {
-		/* One that does not start may have started in part. */
-		ret = qnpu_hw_queue_disable(queue) ? -ETIMEDOUT : ret;
+		/* It may have started in part. */
+		if (qnpu_hw_queue_disable(queue)) {
+			ret = -ETIMEDOUT;
+			qnpu_recover_request(npu, "a queue does not start");
+		}
 		WRITE_ONCE(queue->index, QNPU_NO_QUEUE);
 		return ret;
 	}
 
 	queue->attached = jiffies;
 	queue->ctx->vm->pairs++;
-	__clear_bit(index, npu->running);
 	npu->queues[index] = queue;
 	qnpu_irq_add_queue(queue->vector, queue);
 	spin_lock_irqsave(&queue->lock, flags);
@@ -971,9 +739,9 @@ int qnpu_hw_queue_attach(struct qnpu_hw_queue *queue, u32 index)
 	return 0;
 }
 
-/**
- * qnpu_hw_queue_detach - take its queue pair from a queue; jobs that are left wait for another one
- * @queue: queue that the card does not serve any more
+/*
+ * Take its queue pair from a queue that the device does not serve any more; unfinished jobs wait
+ * for another one.
  */
 void qnpu_hw_queue_detach(struct qnpu_hw_queue *queue)
 {
@@ -1000,13 +768,7 @@ void qnpu_hw_queue_detach(struct qnpu_hw_queue *queue)
 	qnpu_pm_put(npu);
 }
 
-/**
- * qnpu_hw_queue_init - an empty queue without queue pair
- * @queue: queue, zeroed
- * @ctx: owner
- * @priority: for the arbiter
- * @core_mask: cores for its jobs
- */
+/* An empty queue without queue pair, in zeroed memory. */
 void qnpu_hw_queue_init(struct qnpu_hw_queue *queue, struct qnpu_ctx *ctx, u32 priority,
 			u32 core_mask)
 {
@@ -1023,52 +785,28 @@ void qnpu_hw_queue_init(struct qnpu_hw_queue *queue, struct qnpu_ctx *ctx, u32 p
 	INIT_LIST_HEAD(&queue->waiting);
 }
 
-/**
- * qnpu_hw_queue_shutdown - stop the card's work on a queue and end all its jobs
- * @queue: queue
- * @error: what unfinished jobs end with
- *
- * On return the card touches neither the queue's memory nor any for its jobs.
+/*
+ * End all jobs with @error but those that wait for fences. On return the device touches neither the
+ * queue's memory nor any for its jobs.
  */
 void qnpu_hw_queue_shutdown(struct qnpu_hw_queue *queue, int error)
 {
 	struct qnpu_device *npu = queue->npu;
-	unsigned long flags;
-	bool stuck = false;
-	u32 resets = 0;
-	int idx;
+	int ret = 0;
 
-	/* From here on nothing brings the queue back, a reset of the card neither. */
-	spin_lock_irqsave(&queue->lock, flags);
-	queue->error = queue->error ?: error;
-	spin_unlock_irqrestore(&queue->lock, flags);
-
+	qnpu_hw_queue_refuse(queue, error);
 	qnpu_attach_cancel(queue);
 
-	/* A card that is lost or offline has no access to memory, and is reset before it has. */
-	if (qnpu_device_enter_awake(npu, &idx)) {
-		mutex_lock(&npu->hw_lock);
-		resets = npu->resets;
-		if (qnpu_hw_queue_is_attached(queue)) {
-			qnpu_hw_queue_suspend(queue);
-			stuck = qnpu_hw_queue_disable(queue) && qnpu_hw_queue_reset_cores(queue);
-		}
-		mutex_unlock(&npu->hw_lock);
-		qnpu_device_exit(npu, idx);
-	}
-
-	if (stuck)
-		qnpu_recover_device(npu, resets);
+	mutex_lock(&npu->hw_lock);
+	/* A device that is not up does not reach memory, and is reset before it does. */
+	if (qnpu_hw_queue_is_attached(queue) && qnpu_device_is_up(npu))
+		ret = qnpu_hw_queue_stop(queue);
+	mutex_unlock(&npu->hw_lock);
+	if (ret)
+		flush_work(&npu->event_work);
 	qnpu_hw_queue_fail_all(queue, error);
-}
-
-/**
- * qnpu_hw_queue_destroy - give the queue pair back, if there is one
- * @queue: queue, shut down, without jobs
- */
-void qnpu_hw_queue_destroy(struct qnpu_hw_queue *queue)
-{
-	struct qnpu_device *npu = queue->npu;
+	/* The watchdog reads registers of the queue pair. */
+	cancel_delayed_work_sync(&queue->ctx->watch_work);
 
 	mutex_lock(&npu->hw_lock);
 	if (qnpu_hw_queue_is_attached(queue))

@@ -72,8 +72,9 @@ static int qnpu_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32
 
 	if (!qnpu_hwmon_is_input(type, attr))
 		return qnpu_hwmon_limit(npu, type, attr, value);
-	if (!qnpu_device_enter(npu, &idx))
-		return -ENODEV;
+	ret = qnpu_device_enter(npu, &idx);
+	if (ret)
+		return ret;
 	ret = qnpu_hwmon_sensor(npu, type, value);
 	qnpu_device_exit(npu, idx);
 

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Jobs from submission to end: what they wait for, how they finish, and how they let go of what
- * they used.
+ * Jobs from submission to end: their fences, the fences that they wait for, their results, and the
+ * release of what they used.
  *
- * A job belongs to one context, and a context to one queue of the card, which begins and ends jobs
- * in the order of their submission. So there is nothing to schedule: a job whose fences have
- * signalled is given to the queue by whoever submits it. One that waits is put into the queue's
- * list of waiting jobs, and so are those behind it. Fences of its own context need no callback,
- * since the queue looks after each completion; callbacks of others count down, and the last one
- * starts a work, since it may run under any lock.
+ * A job belongs to one context, and a context to one queue, which begins and ends jobs in the order
+ * of their submission. So there is nothing to schedule: a job whose fences have signalled is given
+ * to the queue by the call that submits it. One that waits goes to the queue's waiting jobs, and so
+ * do those behind it. Fences of its own context need no callback, since the queue looks after each
+ * completion; callbacks of others count down, and the last one queues a work, since it may run
+ * under any lock.
+ *
+ * A fence can outlive the file, the context and the device: syncobjs and sync files hold it. Each
+ * holds a reference to its context and to the module. Fences of the driver's own context never
+ * leave it, and would keep the module from being unloaded. The last module_put() still has to
+ * return from the module's text: qnpu_exit() waits for that.
  */
 #include <linux/bitfield.h>
 #include <linux/dma-fence-chain.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 
 #include <drm/drm_print.h>
@@ -19,21 +25,83 @@
 
 #include "qnpu_ctx.h"
 #include "qnpu_device.h"
-#include "qnpu_fence.h"
 #include "qnpu_job.h"
 #include "qnpu_residency.h"
 #include "qnpu_trace.h"
 #include "qnpu_vm.h"
 
-/* Releases jobs; of the module, since a job can be the last user of its device. */
+/* Releases jobs; of the module, since a job can hold the last reference to its device. */
 static struct workqueue_struct *qnpu_release_wq;
 
-/* Gives jobs that have waited to their queues; of the module, as they can outlive the device. */
+/* Runs kick_work of contexts; of the module, since jobs can outlive the device. */
 static struct workqueue_struct *qnpu_kick_wq;
 
-/* Life before the card */
+/* Fences */
 
-/* Lay the parts of a job out behind it; returns the size of all. With NULL only that. */
+static struct qnpu_fence *to_qnpu_fence(struct dma_fence *fence)
+{
+	return container_of(fence, struct qnpu_fence, base);
+}
+
+static const char *qnpu_fence_driver_name(struct dma_fence *fence)
+{
+	return "qnpu";
+}
+
+static const char *qnpu_fence_timeline_name(struct dma_fence *fence)
+{
+	return "qnpu-queue";
+}
+
+static void qnpu_fence_release(struct dma_fence *base)
+{
+	struct qnpu_ctx *ctx = to_qnpu_fence(base)->ctx;
+	bool internal = ctx->internal;
+
+	qnpu_ctx_put(ctx);
+	dma_fence_free(base);
+	if (!internal)
+		module_put(THIS_MODULE);
+}
+
+static const struct dma_fence_ops qnpu_fence_ops = {
+	.get_driver_name = qnpu_fence_driver_name,
+	.get_timeline_name = qnpu_fence_timeline_name,
+	.release = qnpu_fence_release,
+};
+
+/* The seqno follows when the job is armed. */
+static struct dma_fence *qnpu_fence_create(struct qnpu_ctx *ctx)
+{
+	struct qnpu_fence *fence;
+
+	fence = kzalloc_obj(*fence, QNPU_GFP_USER);
+	if (!fence)
+		return NULL;
+
+	/* The caller runs in an ioctl of this module. */
+	if (!ctx->internal)
+		__module_get(THIS_MODULE);
+	fence->ctx = qnpu_ctx_get(ctx);
+	dma_fence_init(&fence->base, &qnpu_fence_ops, &ctx->fence_lock, ctx->fence_context, 0);
+
+	return &fence->base;
+}
+
+/*
+ * Returns the error of a signalled fence. A point of a timeline is a link of a chain, which carries
+ * no error itself.
+ */
+int qnpu_fence_error(struct dma_fence *fence)
+{
+	int status = dma_fence_get_status(dma_fence_chain_contained(fence));
+
+	return status < 0 ? status : 0;
+}
+
+/* Submission */
+
+/* Place the arrays of a job behind it; returns the size of all. With NULL only that. */
 static size_t qnpu_job_lay_out(struct qnpu_ctx_job *job, const struct qnpu_job_shape *shape)
 {
 	size_t desc_bytes = sizeof(struct npu_job) + shape->streams * sizeof(struct npu_stream) +
@@ -54,22 +122,17 @@ static size_t qnpu_job_lay_out(struct qnpu_ctx_job *job, const struct qnpu_job_s
 	return desc + desc_bytes;
 }
 
-/**
- * qnpu_job_alloc - make an empty job
- * @ctx: context
- * @shape: what it has room for; the descriptor gets its size by it
- */
+/* Allocate an empty job, and all that its end needs. */
 struct qnpu_ctx_job *qnpu_job_alloc(struct qnpu_ctx *ctx, const struct qnpu_job_shape *shape)
 {
 	size_t bytes = qnpu_job_lay_out(NULL, shape);
-	bool large = bytes > PAGE_SIZE;
 	struct qnpu_ctx_job *job;
 
-	job = large ? kvzalloc(bytes, QNPU_GFP_USER) : kzalloc(bytes, QNPU_GFP_USER);
+	job = kvzalloc(bytes, QNPU_GFP_USER);
 	if (!job)
 		return ERR_PTR(-ENOMEM);
 
-	job->large = large;
+	job->large = bytes > PAGE_SIZE;
 	refcount_set(&job->refs, 1);
 	atomic_set(&job->pending, 1);
 	INIT_LIST_HEAD(&job->link);
@@ -84,10 +147,7 @@ struct qnpu_ctx_job *qnpu_job_alloc(struct qnpu_ctx *ctx, const struct qnpu_job_
 	return job;
 }
 
-/**
- * qnpu_job_discard - undo qnpu_job_alloc() for a job that was not armed
- * @job: job
- */
+/* Undo qnpu_job_alloc() for a job that was not armed. */
 void qnpu_job_discard(struct qnpu_ctx_job *job)
 {
 	u32 i;
@@ -99,9 +159,8 @@ void qnpu_job_discard(struct qnpu_ctx_job *job)
 	qnpu_job_put(job);
 }
 
-/**
- * qnpu_job_arm - number a job; from here on it has to be pushed
- * @job: job, complete; the context's submit_lock is held until it is pushed
+/*
+ * Number a complete job. It has to be pushed then; the context's submit_lock is held until it is.
  */
 void qnpu_job_arm(struct qnpu_ctx_job *job)
 {
@@ -111,32 +170,15 @@ void qnpu_job_arm(struct qnpu_ctx_job *job)
 
 	job->seqno = ctx->submitted + 1;
 	WRITE_ONCE(ctx->submitted, job->seqno);
-	qnpu_fence_arm(job->fence, job->seqno);
+	job->fence->seqno = job->seqno;
 	trace_qnpu_job_submit(job);
-}
-
-/**
- * qnpu_job_push - give jobs to their queue
- * @ctx: context, its submit_lock held
- * @jobs: jobs, armed, in their order; they can be gone on return
- * @count: how many
- */
-void qnpu_job_push(struct qnpu_ctx *ctx, struct qnpu_ctx_job **jobs, u32 count)
-{
-	bool cookie = dma_fence_begin_signalling();
-	u32 i;
-
-	for (i = 0; i < count; i++)
-		qnpu_job_listen(jobs[i]);
-	qnpu_hw_queue_push(&ctx->queue, jobs, count);
-	dma_fence_end_signalling(cookie);
 }
 
 /* Fences to wait for */
 
 /*
- * Is a fence, or a point of a timeline, signalled by jobs of one context alone? Then the last of
- * them is remembered: the queue knows when that is finished.
+ * Is a fence, or a point of a timeline, signalled by jobs of one context alone? @last is the last
+ * of them then.
  */
 static bool qnpu_job_is_own_fence(const struct qnpu_ctx *ctx, struct dma_fence *fence, u64 *last)
 {
@@ -156,30 +198,19 @@ static bool qnpu_job_is_own_fence(const struct qnpu_ctx *ctx, struct dma_fence *
 	return true;
 }
 
-/* Wait for a fence; its reference is the job's from here on. */
-static void qnpu_job_add_dep(struct qnpu_ctx_job *job, struct qnpu_dep *dep,
-			     struct dma_fence *fence)
-{
-	u64 last;
-
-	dep->fence = fence;
-	dep->job = job;
-	if (qnpu_job_is_own_fence(job->ctx, fence, &last))
-		job->after = max(job->after, last);
-	else
-		dep->listens = true;
-}
-
 /**
  * qnpu_job_add_in_fence - wait for a fence whose error cancels the job
  * @job: job with room for it
- * @fence: fence, its reference is the job's from here on
+ * @fence: fence; its reference is the job's from here on
  *
- * Whether a fence carries an error is known when it has signalled. So those of the same context
- * have to be waited for, too, although jobs run in order anyway.
+ * A fence carries its error once it has signalled. So fences of the same context are waited for,
+ * too, although jobs run in order anyway.
  */
 void qnpu_job_add_in_fence(struct qnpu_ctx_job *job, struct dma_fence *fence)
 {
+	struct qnpu_dep *dep;
+	u64 last;
+
 	if (dma_fence_is_signaled(fence)) {
 		if (qnpu_fence_error(fence))
 			job->in_error = -ECANCELED;
@@ -187,16 +218,24 @@ void qnpu_job_add_in_fence(struct qnpu_ctx_job *job, struct dma_fence *fence)
 		return;
 	}
 
-	qnpu_job_add_dep(job, &job->in_deps[job->in_count++], fence);
+	dep = &job->in_deps[job->in_count++];
+	dep->fence = fence;
+	dep->job = job;
+	dep->next = job->deps;
+	job->deps = dep;
+	if (qnpu_job_is_own_fence(job->ctx, fence, &last))
+		job->after = max(job->after, last);
+	else
+		dep->listens = true;
 }
 
-/* Of fences of one timeline the last one is enough. */
+/* The last one of the fences of a timeline is enough. */
 static bool qnpu_job_merge_implicit(struct qnpu_ctx_job *job, struct dma_fence *fence)
 {
 	struct qnpu_dep *dep;
 
-	for (dep = job->implicit; dep; dep = dep->next) {
-		if (dep->fence->context != fence->context)
+	for (dep = job->deps; dep; dep = dep->next) {
+		if (!dep->implicit || dep->fence->context != fence->context)
 			continue;
 		if (dma_fence_is_later(fence, dep->fence)) {
 			dma_fence_put(dep->fence);
@@ -208,13 +247,9 @@ static bool qnpu_job_merge_implicit(struct qnpu_ctx_job *job, struct dma_fence *
 	return false;
 }
 
-/**
- * qnpu_job_add_buffer_fences - wait for what others do with a buffer
- * @job: job
- * @resv: the buffer's reservation object, locked
- * @usage: for which of them
- *
- * Jobs of the same context come one after the other anyway.
+/*
+ * Wait for other users of a buffer, whose @resv is locked. Jobs of the same context run in order
+ * anyway.
  */
 int qnpu_job_add_buffer_fences(struct qnpu_ctx_job *job, struct dma_resv *resv,
 			       enum dma_resv_usage usage)
@@ -234,17 +269,15 @@ int qnpu_job_add_buffer_fences(struct qnpu_ctx_job *job, struct dma_resv *resv,
 		dep->fence = dma_fence_get(fence);
 		dep->job = job;
 		dep->listens = true;
-		dep->next = job->implicit;
-		job->implicit = dep;
+		dep->implicit = true;
+		dep->next = job->deps;
+		job->deps = dep;
 	}
 
 	return 0;
 }
 
-/**
- * qnpu_job_kick - let the context's kick_work run
- * @ctx: context; the work has a reference of its own
- */
+/* Queue the context's kick_work, which has a reference of its own. */
 void qnpu_job_kick(struct qnpu_ctx *ctx)
 {
 	qnpu_ctx_get(ctx);
@@ -261,92 +294,74 @@ static void qnpu_dep_signaled(struct dma_fence *fence, struct dma_fence_cb *cb)
 		qnpu_job_kick(job->ctx);
 }
 
-static void qnpu_dep_listen(struct qnpu_dep *dep)
-{
-	if (dep->listens) {
-		atomic_inc(&dep->job->pending);
-		if (dma_fence_add_callback(dep->fence, &dep->cb, qnpu_dep_signaled)) {
-			atomic_dec(&dep->job->pending);
-			dep->listens = false;
-			return;
-		}
-	}
-	trace_qnpu_job_wait(dep->job, dep->fence);
-}
-
-/**
- * qnpu_job_listen - begin to wait for fences
- * @job: job, armed
- */
-void qnpu_job_listen(struct qnpu_ctx_job *job)
+static void qnpu_job_listen(struct qnpu_ctx_job *job)
 {
 	struct qnpu_dep *dep;
+
+	for (dep = job->deps; dep; dep = dep->next) {
+		if (dep->listens) {
+			atomic_inc(&job->pending);
+			if (dma_fence_add_callback(dep->fence, &dep->cb, qnpu_dep_signaled)) {
+				atomic_dec(&job->pending);
+				dep->listens = false;
+				continue;
+			}
+		}
+		trace_qnpu_job_wait(job, dep->fence);
+	}
+}
+
+/*
+ * Give @count armed jobs, in order, to their queue, under submit_lock. They can be gone on return.
+ */
+void qnpu_job_push(struct qnpu_ctx *ctx, struct qnpu_ctx_job **jobs, u32 count)
+{
+	bool cookie = dma_fence_begin_signalling();
 	u32 i;
 
-	for (i = 0; i < job->in_count; i++)
-		qnpu_dep_listen(&job->in_deps[i]);
-	for (dep = job->implicit; dep; dep = dep->next)
-		qnpu_dep_listen(dep);
+	for (i = 0; i < count; i++)
+		qnpu_job_listen(jobs[i]);
+	qnpu_hw_queue_push(&ctx->queue, jobs, count);
+	dma_fence_end_signalling(cookie);
 }
 
-/* A callback that cannot be removed has returned. */
-static void qnpu_dep_stop_listening(struct qnpu_dep *dep)
-{
-	if (dep->listens)
-		dma_fence_remove_callback(dep->fence, &dep->cb);
-	dep->listens = false;
-}
-
-/**
- * qnpu_job_stop_listening - wait for no fence any more; on return no callback is at work
- * @job: job that has waited
- */
+/* Remove all callbacks of a job that has waited; one that cannot be removed has returned. */
 void qnpu_job_stop_listening(struct qnpu_ctx_job *job)
 {
 	struct qnpu_dep *dep;
-	u32 i;
 
-	for (i = 0; i < job->in_count; i++)
-		qnpu_dep_stop_listening(&job->in_deps[i]);
-	for (dep = job->implicit; dep; dep = dep->next)
-		qnpu_dep_stop_listening(dep);
+	for (dep = job->deps; dep; dep = dep->next) {
+		if (dep->listens)
+			dma_fence_remove_callback(dep->fence, &dep->cb);
+		dep->listens = false;
+	}
 }
 
-/**
- * qnpu_job_is_ready - have all fences signalled that a job waits for?
- * @job: job; the lock of its queue is held
- */
+/* Have all fences signalled that a job waits for? The lock of its queue is held. */
 bool qnpu_job_is_ready(const struct qnpu_ctx_job *job)
 {
 	return !atomic_read(&job->pending) && job->ctx->completed >= job->after;
 }
 
-/**
- * qnpu_job_in_error - what a job ends with because of its in-fences
- * @job: job that is ready
- */
+/* Returns the error of a ready job one of whose in-fences has failed, else 0. */
 int qnpu_job_in_error(const struct qnpu_ctx_job *job)
 {
-	u32 i;
+	const struct qnpu_dep *dep;
 
 	if (job->in_error)
 		return job->in_error;
-	for (i = 0; i < job->in_count; i++) {
-		if (qnpu_fence_error(job->in_deps[i].fence))
+	for (dep = job->deps; dep; dep = dep->next) {
+		if (!dep->implicit && qnpu_fence_error(dep->fence))
 			return -ECANCELED;
 	}
 
 	return 0;
 }
 
-/* Errors */
+/* Results */
 
-/**
- * qnpu_job_error - the errno of a job that the card has finished, or lost
- * @job: job
- * @cqe: what the card said, NULL if the job was on a core when the card was reset
- */
-int qnpu_job_error(const struct qnpu_ctx_job *job, const struct npu_cqe *cqe)
+/* The errno of a job that the device has finished, or lost. */
+static int qnpu_job_error(const struct qnpu_ctx_job *job, const struct npu_cqe *cqe)
 {
 	switch (cqe ? cqe->status : NPU_STATUS_ABORTED) {
 	case NPU_STATUS_OK:
@@ -489,10 +504,10 @@ static void qnpu_job_record(struct qnpu_ctx_job *job, int error, const struct np
 }
 
 /**
- * qnpu_job_finish - a job is done: record the result, signal the fence, wake those who wait
+ * qnpu_job_finish - record the result of a job, signal its fence, wake waiters
  * @job: job, off the queue's list, whose reference is dropped; the queue's lock is held
- * @error: how it ended
- * @cqe: what the card said, or NULL
+ * @error: error of a job that did not run to its end, or 0
+ * @cqe: its completion; NULL: none
  */
 void qnpu_job_finish(struct qnpu_ctx_job *job, int error, const struct npu_cqe *cqe)
 {
@@ -500,6 +515,7 @@ void qnpu_job_finish(struct qnpu_ctx_job *job, int error, const struct npu_cqe *
 
 	lockdep_assert_held(&ctx->queue.lock);
 
+	error = error ?: qnpu_job_error(job, cqe);
 	qnpu_job_record(job, error, cqe);
 	trace_qnpu_job_done(job, error, cqe);
 	if (error)
@@ -515,10 +531,7 @@ void qnpu_job_finish(struct qnpu_ctx_job *job, int error, const struct npu_cqe *
 
 /* Releasing */
 
-/*
- * Let go of mappings as far as that needs no locks, since others hold them, too: a handle, or later
- * jobs. Returns whether it was all of them.
- */
+/* Drop mappings that others hold, too, which takes no locks. Returns false if some are left. */
 static bool qnpu_job_drop_vmas(struct qnpu_ctx_job *job)
 {
 	while (job->region_count &&
@@ -530,22 +543,17 @@ static bool qnpu_job_drop_vmas(struct qnpu_ctx_job *job)
 
 static void qnpu_job_free(struct qnpu_ctx_job *job)
 {
-	struct qnpu_dep *dep;
-	u32 i;
+	struct qnpu_dep *dep, *next;
 
-	for (i = 0; i < job->in_count; i++)
-		dma_fence_put(job->in_deps[i].fence);
-	while ((dep = job->implicit)) {
-		job->implicit = dep->next;
+	for (dep = job->deps; dep; dep = next) {
+		next = dep->next;
 		dma_fence_put(dep->fence);
-		kfree(dep);
+		if (dep->implicit)
+			kfree(dep);
 	}
 	qnpu_residency_wake(job->ctx->npu);
 	dma_fence_put(job->fence);
-	if (job->large)
-		kvfree(job);
-	else
-		kfree(job);
+	kvfree(job);
 }
 
 static void qnpu_job_release_work(struct work_struct *work)
@@ -562,11 +570,9 @@ static void qnpu_job_release_work(struct work_struct *work)
 	drm_dev_put(drm);
 }
 
-/**
- * qnpu_job_put - drop a reference
- * @job: job, finished or never armed; any context
- *
- * The last user of a mapping waits for the address space and for the card: that is left to a work.
+/*
+ * Drop a reference to a job, finished or never armed, in any context. The last user of a mapping
+ * waits for the address space and for the device: a work does that.
  */
 void qnpu_job_put(struct qnpu_ctx_job *job)
 {
@@ -590,9 +596,6 @@ void qnpu_job_put(struct qnpu_ctx_job *job)
 
 /* The module */
 
-/**
- * qnpu_job_module_init - prepare what jobs of all devices share
- */
 int qnpu_job_module_init(void)
 {
 	qnpu_release_wq = alloc_workqueue("qnpu-release", WQ_UNBOUND, 0);
@@ -608,9 +611,6 @@ int qnpu_job_module_init(void)
 	return 0;
 }
 
-/**
- * qnpu_job_module_exit - undo qnpu_job_module_init()
- */
 void qnpu_job_module_exit(void)
 {
 	destroy_workqueue(qnpu_kick_wq);

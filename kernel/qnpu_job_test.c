@@ -102,6 +102,7 @@ static void qnpu_job_test_failed_before(struct kunit *test)
 	dma_fence_set_error(&self->in, -EIO);
 	dma_fence_signal(&self->in);
 	self->job.in_count = 0;
+	self->job.deps = NULL;
 	qnpu_job_add_in_fence(&self->job, dma_fence_get(&self->in));
 	KUNIT_EXPECT_EQ(test, self->job.in_count, 0);
 	KUNIT_EXPECT_EQ(test, qnpu_job_in_error(&self->job), -ECANCELED);

@@ -331,12 +331,13 @@ static const struct ttm_resource_manager_func qnpu_system_funcs = {
 int qnpu_mem_cpu_clear(struct qnpu_device *npu, u64 at, u64 bytes)
 {
 	u64 end = at + bytes, stop;
-	int idx;
+	int ret, idx;
 
 	while (at < end) {
 		stop = min(end, at + QNPU_CPU_STEP);
-		if (!qnpu_device_enter(npu, &idx))
-			return -ENODEV;
+		ret = qnpu_device_enter(npu, &idx);
+		if (ret)
+			return ret;
 		for (; at < stop; at += sizeof(u64))
 			__raw_writeq(0, npu->ddr + at);
 		qnpu_device_exit(npu, idx);
@@ -388,7 +389,7 @@ static int qnpu_card_copy(struct qnpu_device *npu, struct ttm_resource *base, st
 {
 	struct qnpu_card_resource *res = to_card_resource(base);
 	u64 at, end, step;
-	int idx;
+	int ret, idx;
 	u32 i;
 
 	for (i = 0; i < res->count; i++) {
@@ -397,8 +398,9 @@ static int qnpu_card_copy(struct qnpu_device *npu, struct ttm_resource *base, st
 
 		for (; at < end; at += step) {
 			step = min(end - at, QNPU_CPU_STEP);
-			if (!qnpu_device_enter(npu, &idx))
-				return -ENODEV;
+			ret = qnpu_device_enter(npu, &idx);
+			if (ret)
+				return ret;
 			qnpu_card_copy_pages(npu, at, pages, step >> PAGE_SHIFT, out);
 			qnpu_device_exit(npu, idx);
 			pages += step >> PAGE_SHIFT;

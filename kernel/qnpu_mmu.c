@@ -189,12 +189,6 @@ static bool qnpu_inv_is_done(struct qnpu_device *npu, u32 generation, u32 ticket
 	return done;
 }
 
-/* A card that sleeps, or is about to, has no translations left when it does anything again. */
-static bool qnpu_inv_enter(struct qnpu_device *npu, int *idx)
-{
-	return npu->runtime_pm ? qnpu_device_enter_awake(npu, idx) : qnpu_device_enter(npu, idx);
-}
-
 /*
  * Invalidate a range and wait until the card uses no old translation. Zero bytes stand for the
  * whole address space with its root. A card that does not answer is reset: that invalidates, too.
@@ -203,12 +197,13 @@ static void qnpu_space_invalidate(struct qnpu_space *space, u64 va, u64 bytes)
 {
 	struct qnpu_device *npu = space->npu;
 	struct qnpu_mmu *mmu = &npu->mmu;
-	u32 generation, ticket, resets;
+	u32 generation, ticket;
 	int idx, asid;
 	long left;
 
 	wmb(); /* the entries, write-combined or without cache, before the command, or its waking */
-	if (!qnpu_inv_enter(npu, &idx))
+	/* One that is not up is reset before it works again. */
+	if (!qnpu_device_enter_awake(npu, &idx))
 		return;
 
 	mutex_lock(&mmu->inv_lock);
@@ -219,7 +214,6 @@ static void qnpu_space_invalidate(struct qnpu_space *space, u64 va, u64 bytes)
 		qnpu_device_exit(npu, idx);
 		return;
 	}
-	resets = READ_ONCE(npu->resets);
 	generation = mmu->generation;
 	qnpu_write64(npu, NPU_REG_INV_ADDR, va);
 	qnpu_write64(npu, NPU_REG_INV_BYTES, bytes);
@@ -234,7 +228,8 @@ static void qnpu_space_invalidate(struct qnpu_space *space, u64 va, u64 bytes)
 	trace_qnpu_invalidate_done(npu, asid, ticket, left);
 	if (!left) {
 		drm_err(&npu->drm, "invalidation %u of asid %d is not answered\n", ticket, asid);
-		qnpu_recover_device(npu, resets);
+		qnpu_recover_request(npu, "the MMU does not answer");
+		flush_work(&npu->event_work);
 	}
 }
 

@@ -184,12 +184,18 @@ static const struct dev_pm_ops qnpu_pci_pm_ops = {
 
 static void qnpu_pci_reset_prepare(struct pci_dev *pdev)
 {
-	qnpu_recover_reset_prepare(pci_get_drvdata(pdev));
+	struct qnpu_device *npu = pci_get_drvdata(pdev);
+
+	qnpu_recover_offline(npu, DRM_NPU_CAUSE_RESET);
+	qnpu_irq_disable(npu);
 }
 
 static void qnpu_pci_reset_done(struct pci_dev *pdev)
 {
-	qnpu_recover_reset_done(pci_get_drvdata(pdev));
+	struct qnpu_device *npu = pci_get_drvdata(pdev);
+
+	qnpu_irq_enable(npu);
+	qnpu_recover_wake(npu);
 	pci_save_state(pdev);
 }
 
@@ -204,7 +210,7 @@ static pci_ers_result_t qnpu_pci_error_detected(struct pci_dev *pdev, pci_channe
 		qnpu_recover_lose(npu, "the bus has given it up");
 		return PCI_ERS_RESULT_DISCONNECT;
 	}
-	qnpu_recover_offline(npu);
+	qnpu_recover_offline(npu, DRM_NPU_CAUSE_BUS);
 
 	return PCI_ERS_RESULT_NEED_RESET;
 }
@@ -225,7 +231,7 @@ static pci_ers_result_t qnpu_pci_slot_reset(struct pci_dev *pdev)
 
 static void qnpu_pci_error_resume(struct pci_dev *pdev)
 {
-	qnpu_recover_wake(pci_get_drvdata(pdev), true);
+	qnpu_recover_wake(pci_get_drvdata(pdev));
 }
 
 static const struct pci_error_handlers qnpu_pci_err_handler = {

@@ -156,7 +156,7 @@ int qnpu_pm_resume(struct device *dev)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
 
-	qnpu_recover_wake(npu, false);
+	qnpu_recover_wake(npu);
 	qnpu_devfreq_resume(npu);
 
 	return 0;

@@ -44,10 +44,11 @@ static int qnpu_query_memory(struct drm_file *file, struct drm_npu_memory_info *
 
 static int qnpu_query_time(struct qnpu_device *npu, struct drm_npu_time_info *info)
 {
-	int idx;
+	int ret, idx;
 
-	if (!qnpu_device_enter(npu, &idx))
-		return -ENODEV;
+	ret = qnpu_device_enter(npu, &idx);
+	if (ret)
+		return ret;
 	qnpu_device_time(npu, info);
 	qnpu_device_exit(npu, idx);
 
@@ -74,10 +75,11 @@ static void qnpu_status_make_coarse(struct drm_npu_status_info *info)
 
 static int qnpu_query_status(struct qnpu_device *npu, struct drm_npu_status_info *info)
 {
-	int idx;
+	int ret, idx;
 
-	if (!qnpu_device_enter(npu, &idx))
-		return -ENODEV;
+	ret = qnpu_device_enter(npu, &idx);
+	if (ret)
+		return ret;
 	qnpu_device_status(npu, info);
 	qnpu_device_exit(npu, idx);
 	info->files = atomic_read(&npu->drm.open_count);

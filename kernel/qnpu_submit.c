@@ -17,7 +17,6 @@
 
 #include "qnpu_ctx.h"
 #include "qnpu_device.h"
-#include "qnpu_fence.h"
 #include "qnpu_file.h"
 #include "qnpu_gem.h"
 #include "qnpu_job.h"

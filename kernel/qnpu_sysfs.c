@@ -16,10 +16,11 @@
 static int qnpu_sysfs_status(struct device *dev, struct drm_npu_status_info *info)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
-	int idx;
+	int ret, idx;
 
-	if (!qnpu_device_enter(npu, &idx))
-		return -ENODEV;
+	ret = qnpu_device_enter(npu, &idx);
+	if (ret)
+		return ret;
 	qnpu_device_status(npu, info);
 	qnpu_device_exit(npu, idx);
 

@@ -23,7 +23,7 @@
 #include <drm/npu_accel.h>
 
 #include "qnpu_compat.h"
-#include "qnpu_fence.h"
+#include "qnpu_job.h"
 #include "qnpu_submit.h"
 #include "qnpu_uring.h"
 

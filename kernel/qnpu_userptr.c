@@ -478,7 +478,7 @@ static struct qnpu_bo *qnpu_userptr_bo_pinned(struct qnpu_userptr *userptr)
 		flags |= DRM_NPU_BO_READONLY;
 
 	/* Held, so that nothing is mapped for DMA behind the back of a device that goes away. */
-	if (!qnpu_device_hold(npu, &idx))
+	if (!drm_dev_enter(&npu->drm, &idx))
 		return ERR_PTR(-ENODEV);
 	ret = qnpu_userptr_map(userptr);
 	if (ret)
@@ -486,7 +486,7 @@ static struct qnpu_bo *qnpu_userptr_bo_pinned(struct qnpu_userptr *userptr)
 	else
 		bo = qnpu_bo_create_pinned(npu, (u64)userptr->count << PAGE_SHIFT, flags,
 					   userptr->sg);
-	qnpu_device_release(idx);
+	drm_dev_exit(idx);
 
 	return bo;
 }
@@ -501,10 +501,10 @@ static struct qnpu_bo *qnpu_userptr_bo_bounce(struct qnpu_userptr *userptr, stru
 	if (userptr->readonly)
 		flags |= DRM_NPU_BO_READONLY;
 
-	if (!qnpu_device_hold(npu, &idx))
+	if (!drm_dev_enter(&npu->drm, &idx))
 		return ERR_PTR(-ENODEV);
 	bo = qnpu_bo_create(npu, vm, (u64)userptr->count << PAGE_SHIFT, flags);
-	qnpu_device_release(idx);
+	drm_dev_exit(idx);
 
 	return bo;
 }
