@@ -59,6 +59,12 @@ kernel-debug: ## Linux 6.12 with KASAN and lockdep, in the cache (10 minutes, on
 kernel-debug-arm64: ## the same for arm64 boards; PAGES=16K, 64K: with pages of another size
 	@scripts/kernel-debug.sh --arch arm64 $(if $(PAGES),--pages $(PAGES)) $(QUIET)
 
+kernel-kcsan: ## Linux 6.12 with KCSAN, which finds data races, and gcov, in the cache (10 minutes, once)
+	@scripts/kernel-debug.sh --checker kcsan $(QUIET)
+
+kernel-kcsan-arm64: ## the same for arm64 boards
+	@scripts/kernel-debug.sh --checker kcsan --arch arm64 $(QUIET)
+
 kernel-newest: ## source of the newest Linux that Debian has, in the cache, to compile the driver against
 	@scripts/kernel-newest.sh $(QUIET)
 
@@ -83,6 +89,18 @@ module-debug: ## the driver for the debug kernel: build/kernel/qnpu-debug.ko
 
 module-debug-arm64: ## the same for arm64 boards: build/kernel/arm64/qnpu-debug.ko; PAGES=16K, 64K
 	@scripts/module.sh debug$(if $(PAGES),-$(PAGES))-arm64
+
+module-kcsan: ## the driver for the kernel with KCSAN, instrumented: build/kernel/qnpu-kcsan.ko
+	@scripts/module.sh kcsan
+
+module-kcsan-arm64: ## the same for arm64 boards: build/kernel/arm64/qnpu-kcsan.ko
+	@scripts/module.sh kcsan-arm64
+
+module-gcov: ## the driver for that kernel, with counters of executed lines: build/kernel/qnpu-gcov.ko
+	@scripts/module.sh gcov
+
+module-gcov-arm64: ## the same for arm64 boards: build/kernel/arm64/qnpu-gcov.ko
+	@scripts/module.sh gcov-arm64
 
 demo: ## reads handwritten digits on the NPU of an emulated board [BOARD=pc|virt|soc; sim: in the process; TIME=exact]
 	@scripts/demo.sh $(or $(BOARD),pc) $(if $(TIME),--time $(TIME))
@@ -124,6 +142,10 @@ bench-accept: build qemu kernel-stock module build-arm64 kernel-stock-arm64 modu
 
 fuzz-kernel: build ## fuzzes the driver under KASAN and lockdep, SECONDS=600 [SEED=number]
 	@tests/fuzz/kernel/run.sh $(or $(SECONDS),600) $(or $(SEED),-)
+
+coverage: build qemu kernel-kcsan module-gcov ## lines, branches and functions of the driver that the suites execute: build/coverage [RUNS='coverage coverage-soc']
+	@scripts/setup.sh full
+	@scripts/coverage.py $(RUNS)
 
 explore: build qemu module $(if $(filter debug,$(KERNEL)),module-debug) ## looks for races on exact boards, one seed after another [SECONDS=600 SUITE=a,b TEST=pattern ROUNDS=1 KERNEL=debug SEED=first]
 	@scripts/explore.py --seconds $(or $(SECONDS),600) --kernel $(or $(KERNEL),stock) --first $(or $(SEED),1) \

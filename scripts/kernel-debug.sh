@@ -6,8 +6,13 @@
 # (KDIR, KIMAGE, KVERSION, ...).
 # Keyed by source version and configuration, so that a change of the driver never builds it again.
 #
-#   kernel-debug.sh [--arch amd64|arm64] [--pages 4K|16K|64K]         build what is missing, print the env file's path
-#   kernel-debug.sh [--arch amd64|arm64] [--pages 4K|16K|64K] --env   only print the path; fails where it is not built
+#   kernel-debug.sh [CHOICE...]         build what is missing, print the env file's path
+#   kernel-debug.sh [CHOICE...] --env   only print the path; fails where it is not built
+#
+# A CHOICE is one of
+#   --arch amd64|arm64
+#   --pages 4K|16K|64K        size of pages, of arm64
+#   --checker kasan|kcsan     kcsan: KCSAN and gcov in place of KASAN and lockdep (kernel/kcsan.config)
 
 NPU_STEP=kernel-debug
 # shellcheck source=scripts/lib.sh
@@ -18,6 +23,9 @@ FRAGMENTS=("$NPU_TOP/kernel/debug.config")
 PACKAGE=linux-source-6.12
 ARCH=amd64
 PAGES=4K
+CHECKER=kasan
+WHAT="KASAN and lockdep"
+INSTRUMENTED=() # arguments of make that choose what the checker instruments
 IMAGE=vmlinux
 TARGETS=(vmlinux modules)
 MAKE=(ARCH=x86_64)
@@ -60,6 +68,16 @@ leave_unchecked() {
             sed -i '1i KASAN_SANITIZE := n\nUBSAN_SANITIZE := n' "$SOURCE/$makefile"
     done
 }
+
+# KCSAN instruments the folders that share data with a driver like ours: DRM, dma-buf and the accelerators' part. All
+# other folders run at their usual speed. The kernel's core still reports its barriers, without which KCSAN would take
+# each of them for missing. $(obj) is the folder that make compiles.
+WATCHED_FOLDERS='drivers/accel/% drivers/dma-buf/% drivers/gpu/drm/%'
+BARRIER_FOLDERS='drivers/base io_uring kernel kernel/locking kernel/rcu kernel/sched lib mm'
+KCSAN=(
+    "KCSAN_SANITIZE=\$(if \$(filter $WATCHED_FOLDERS,\$(obj)/),y,n)"
+    "KCSAN_INSTRUMENT_BARRIERS=\$(if \$(filter $BARRIER_FOLDERS,\$(obj)),y)"
+)
 
 newest_source() {
     local mark
@@ -134,6 +152,7 @@ key() {
         cat "${FRAGMENTS[@]}"
         gcc -dumpfullversion
         [ "$ARCH" = amd64 ] || echo "$ARCH $PAGES"
+        [ "$CHECKER" = kasan ] || echo "${KCSAN[@]}"
     } | hash_of
 }
 
@@ -144,17 +163,23 @@ built_env() {
     [ -e "$OBJ/npu.env" ]
 }
 
-# What differs by --arch and --pages; leaves the other arguments in REST.
+# Reads --arch, --pages and --checker; leaves the other arguments in REST.
 choose() {
     while [ $# -gt 0 ]; do
         case $1 in
             --arch) ARCH=${2:-} ;;
             --pages) PAGES=${2:-} ;;
+            --checker) CHECKER=${2:-} ;;
             *) break ;;
         esac
         shift $(($# > 1 ? 2 : 1))
     done
     REST=("$@")
+    case $CHECKER in
+        kasan) ;;
+        kcsan) FRAGMENTS+=("$NPU_TOP/kernel/kcsan.config") WHAT="KCSAN and gcov" INSTRUMENTED=("${KCSAN[@]}") ;;
+        *) die "there is no debug kernel with '$CHECKER'" "known: kasan kcsan" ;;
+    esac
     case $ARCH-$PAGES in
         amd64-4K) ;;
         arm64-4K | arm64-16K | arm64-64K)
@@ -183,9 +208,9 @@ main() {
     mkdir -p "$OBJ"
     leave_unchecked
     configure
-    say "building Linux $(basename "$SOURCE") with KASAN and lockdep (about 6 minutes with 2 jobs); log: $OBJ/build.log"
+    say "building Linux $(basename "$SOURCE") with $WHAT (about 6 minutes with 2 jobs); log: $OBJ/build.log"
     logged "$OBJ/build.log" nice make -C "$SOURCE" O="$OBJ" "${MAKE[@]}" -j"$NPU_JOBS" "${UNCHECKED[@]}" \
-        "${TARGETS[@]}"
+        "${INSTRUMENTED[@]}" "${TARGETS[@]}"
     write_env
     say "built $OBJ/$IMAGE"
     echo "$OBJ/npu.env"

@@ -3,8 +3,10 @@
 #
 # Builds qnpu.ko out of tree: module.sh stock -> build/kernel/qnpu.ko, module.sh debug -> build/kernel/qnpu-debug.ko,
 # module.sh stock-gdb -> build/kernel/qnpu-gdb.ko, with debugging information;
-# for arm64 boards module.sh stock-arm64 -> build/kernel/arm64/qnpu.ko, and debug-arm64, debug-16K-arm64,
-# debug-64K-arm64 likewise.
+# for arm64 boards module.sh stock-arm64 -> build/kernel/arm64/qnpu.ko; debug-arm64, debug-16K-arm64, debug-64K-arm64,
+# kcsan-arm64 and gcov-arm64 have names in the same way.
+# Two drivers are for the kernel with KCSAN and gcov: module.sh kcsan -> build/kernel/qnpu-kcsan.ko, which KCSAN
+# instruments, and module.sh gcov -> build/kernel/qnpu-gcov.ko, which counts executed lines.
 # Further arguments go to make (W=1, C=1, ...). The objects of the kernels are kept apart, and the
 # checkout stays clean: each is built in a folder of links to kernel/ and uapi/.
 
@@ -21,16 +23,28 @@ link_sources() {
 }
 
 main() {
-    local kernel=${1:-} kind name folder env choice=() cross=() lean=()
+    local kernel=${1:-} kind name folder env script choice=() cross=() lean=()
     kind=${kernel%-arm64}
+    script=kernel-${kind%%-*}.sh
+    case $kind in
+        kcsan) script=kernel-debug.sh choice=(--checker kcsan) ;;
+        # Functions that are not inlined have counts of their own.
+        gcov)
+            script=kernel-debug.sh choice=(--checker kcsan)
+            lean=(KCSAN_SANITIZE=n GCOV_PROFILE=y KCFLAGS=-fno-inline)
+            ;;
+    esac
     case $kernel in
-        stock | stock-gdb | debug) ;;
-        stock-arm64 | debug-arm64 | debug-16K-arm64 | debug-64K-arm64)
-            choice=(--arch arm64) cross=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
+        stock | stock-gdb | debug | kcsan | gcov) ;;
+        stock-arm64 | debug-arm64 | debug-16K-arm64 | debug-64K-arm64 | kcsan-arm64 | gcov-arm64)
+            choice+=(--arch arm64) cross=(ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu-)
             [ "${kind#debug-}" = "$kind" ] || choice+=(--pages "${kind#debug-}")
             cross_path
             ;;
-        *) die "usage: module.sh stock|stock-gdb|debug|stock-arm64|debug[-16K|-64K]-arm64 [MAKE ARGUMENT...]" ;;
+        *)
+            die "usage: module.sh KERNEL [MAKE ARGUMENT...]" \
+                "KERNEL: stock|stock-gdb|debug|kcsan|gcov|stock-arm64|debug[-16K|-64K]-arm64|kcsan-arm64|gcov-arm64"
+            ;;
     esac
     name=qnpu-$kind.ko
     # Debian's configuration has debugging information in all modules, which takes a fifth of the time of compiling
@@ -40,7 +54,7 @@ main() {
     [ ${#cross[@]} -eq 0 ] || name=arm64/$name
     shift
     [ -e "$NPU_TOP/kernel/Kbuild" ] || die "there is no driver in kernel/ (its Kbuild is missing)"
-    env=$("$NPU_TOP/scripts/kernel-${kind%%-*}.sh" "${choice[@]}")
+    env=$("$NPU_TOP/scripts/$script" "${choice[@]}")
     # shellcheck source=/dev/null
     . "$env"
     folder=$NPU_BUILD/kernel/$kernel

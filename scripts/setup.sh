@@ -96,6 +96,7 @@ lld|full|links sanitizer builds in a quarter of the time; 32-bit programs of arm
 llvm|full|readable stacks in sanitizer reports
 dwarves|full|debug kernels
 gdb|full|debugging session of the driver (npu-vm --gdb)
+gcovr|full|coverage of the driver (make coverage)
 bison|full|debug kernels
 flex|full|debug kernels
 libssl-dev|full|debug kernels

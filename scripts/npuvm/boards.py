@@ -61,12 +61,12 @@ class Board:
 X86_64 = Architecture(
     name="x86-64", qemu="x86_64", debian="amd64", folder="", host_usr=True,
     lib_links=("x86_64-linux-gnu", "i386-linux-gnu", "ld-linux.so.2", "terminfo"), top_links=("lib64", "lib32"),
-    compiler=True, kernels=("stock", "debug"), suffix="")
+    compiler=True, kernels=("stock", "debug", "kcsan", "gcov"), suffix="")
 
 ARM64 = Architecture(
     name="arm64", qemu="aarch64", debian="arm64", folder="arm64", host_usr=False,
     lib_links=("aarch64-linux-gnu", "ld-linux-aarch64.so.1", "terminfo"), top_links=(),
-    compiler=False, kernels=("stock", "debug", "debug-16K", "debug-64K"), suffix="-arm64")
+    compiler=False, kernels=("stock", "debug", "debug-16K", "debug-64K", "kcsan", "gcov"), suffix="-arm64")
 
 _PCI_CARD = ("pcie-root-port,id=rp{n},chassis={slot},slot={slot}", "npu,id=npu{n},bus=rp{n}")
 

@@ -34,17 +34,23 @@ _SIGNS = (
     r"workqueue lockup",
 )
 
+# A data race. It stops nothing, and a board that goes on may show more of them. The title of the report has the two
+# functions, or the one that saw a value change: a race between functions of the kernel's core names no module.
+_RACE = re.compile(_STAMP + r"BUG: KCSAN: ")
+_MODULE = re.compile(r" \[\w+\]")
 _SPLAT = re.compile(_STAMP + r"(?:.*: )?(?:" + "|".join(_SIGNS) + ")")
 # What a healthy kernel says about the processor it booted on.
 _HARMLESS = re.compile(_STAMP + r"(?:Spectre|MDS|TAA|MMIO|SRBDS|RETBleed|GDS|x86/)")
 
 
 class Console:
-    """Keeps the console in a file, and in `splat` the first line that shows a sick kernel."""
+    """Keeps the console in a file, in `splat` the first line that shows a sick kernel, and in `race` the first report
+    of a data race in a module."""
 
     def __init__(self, path):
         self.path = path
         self.splat = None
+        self.race = None
         self._rest = b""
         try:
             self._file = open(path, "wb", buffering=0)
@@ -61,6 +67,10 @@ class Console:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for raw in lines:
             line = raw.decode("utf-8", "replace").rstrip("\r")
+            if _RACE.match(line):
+                if self.race is None and _MODULE.search(line):
+                    self.race = line
+                continue
             if not _SPLAT.match(line) or _HARMLESS.match(line):
                 continue
             if self.splat is None or self.splat.endswith("[ cut here ]------------"):

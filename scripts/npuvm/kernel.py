@@ -12,6 +12,13 @@ from . import BoardError, installed
 _PLUMBING = ("9p", "9pnet_virtio")
 
 
+# Kernels that a script builds besides the one of its name: NAME -> (script, its arguments).
+_VARIANTS = {
+    "kcsan": ("debug", ("--checker", "kcsan")),
+    "gcov": ("debug", ("--checker", "kcsan")),
+}
+
+
 class Kernel:
     """A kernel described by an env file: the package's, or the one that scripts/kernel-NAME.sh prints."""
 
@@ -25,12 +32,15 @@ class Kernel:
         self._modules = values["KMODULES"]
 
     def _env_of_checkout(self, top):
-        script = os.path.join(top, "scripts", f"kernel-{self._kind}.sh")
-        choice = ["--arch", self._architecture.debian] if self._architecture.suffix else []
+        kind, variant = _VARIANTS.get(self._kind, (self._kind, ()))
+        script = os.path.join(top, "scripts", f"kernel-{kind}.sh")
+        choice = list(variant)
+        choice += ["--arch", self._architecture.debian] if self._architecture.suffix else []
         choice += ["--pages", self._pages] if self._pages else []
         found = subprocess.run([script, *choice, "--env"], capture_output=True, text=True, check=False)
         if found.returncode != 0:
-            raise BoardError(f"the {self.name} kernel is not there; run: make kernel-{self._target()}")
+            target = self._target().replace("gcov", "kcsan")  # one kernel serves both
+            raise BoardError(f"the {self.name} kernel is not there; run: make kernel-{target}")
         return found.stdout.strip()
 
     def driver_path(self, build):

@@ -255,6 +255,8 @@ class Session:
             when = ("before the command did" if self._status is None else
                     "after the board had switched off" if self._off else "before the board switched off")
             raise BoardError(f"QEMU ended with status {code} {when}" + (f": {said}" if said else ""))
+        if self._console.race and not self._status:
+            raise BoardError(f"the kernel reported: {self._console.race}")
         return self._status
 
     def _verdict_of_saver(self, said):

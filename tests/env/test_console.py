@@ -41,6 +41,12 @@ SICK = [
     "[   63.1] qnpu 0000:01:00.0: WARNING: a driver's own words count too",
 ]
 
+RACES = [
+    "[   12.000001] BUG: KCSAN: data-race in f [qnpu] / g [qnpu]",
+    "[   12.000001] BUG: KCSAN: data-race in dma_fence_init / f [qnpu]",
+    "[   12.000001] BUG: KCSAN: data-race in f+0x1/0x2 [qnpu]",
+]
+
 HEALTHY = [
     "WARNING: not from the kernel, it has no time stamp",
     "[    0.1] Spectre V2 : WARNING: Unprivileged eBPF is enabled with eIBRS on",
@@ -56,6 +62,8 @@ HEALTHY = [
     "[    9.0] ACPI: PM: Preparing to enter system sleep state S5",
     "[    9.0] reboot: Power down",
     "[    9.0] FAULT_INJECTION: forcing a failure.",
+    "[   12.000001] BUG: KCSAN: data-race in shmem_fault / shmem_getattr",
+    "[   12.000001] BUG: KCSAN: data-race in drm_file_alloc+0x1/0x2",
 ]
 
 
@@ -78,6 +86,14 @@ class ConsoleTest(unittest.TestCase):
         for line in HEALTHY:
             self.console.feed(line.encode() + b"\r\n")
             self.assertIsNone(self.console.splat, line)
+            self.assertIsNone(self.console.race, line)
+
+    def test_a_data_race_in_a_module_ends_no_board(self):
+        for line in RACES:
+            self.console.race = None
+            self.console.feed(line.encode() + b"\r\n")
+            self.assertEqual(self.console.race, line)
+            self.assertIsNone(self.console.splat)
 
     def test_the_reason_replaces_the_ornament_before_it(self):
         self.console.feed(b"[    3.1] ------------[ cut here ]------------\r\n[    3.1] WARNING: CPU: 0 at x\r\n")

@@ -245,7 +245,8 @@ test_usage() {
     usage '--qemu-arg q35,accel=kvm: --time exact decides' --time exact --qemu-arg -machine --qemu-arg q35,accel=kvm
     usage "--save-at ٣: expected nanoseconds" --time exact --save "$WORK/saved" --save-at ٣
     usage '--time exact: the board virt cannot; .*boards that can: pc\)' --board virt --time exact
-    usage '--kernel newest: the board virt has these: stock, debug, debug-16K, debug-64K' --board virt --kernel newest
+    usage '--kernel newest: the board virt has these: stock, debug, debug-16K, debug-64K, kcsan, gcov' --board virt \
+        --kernel newest
     usage '--cards 2: the board soc has at most 1' --board soc --cards 2
     usage "argument --board: invalid choice: 'nix' \(choose from 'pc', 'virt', 'soc'\)" --board nix
     usage '--save: expected a path' --time exact --save-at ready --save ''

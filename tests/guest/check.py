@@ -104,6 +104,18 @@ def compile_networks(boot, share):
                        stdout=subprocess.DEVNULL)
 
 
+def keep_counters(boot, share, name, number):
+    """Moves the counters of gcov that run.sh has left in the shared folder to scripts/coverage.py's."""
+    counters = os.path.join(share, "gcov")
+    if not os.path.isdir(counters):
+        return
+    architecture = plan.kind(plan.options(boot)).architecture.name
+    folder = os.path.join(plan.BUILD, "coverage", "counters", architecture, f"{name}-{number}")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    shutil.move(counters, folder)
+
+
 def run_boot(boot, number, name, options, result):
     """One board, or the command on the host."""
     if boot.host:
@@ -123,6 +135,7 @@ def run_boot(boot, number, name, options, result):
     print("==", boards.shell(words), flush=True)
     one = boards.Result()
     boards.collect(one, boards.run(words, boards.log_path(name, str(number))), repeat(boot, options), name, str(number))
+    keep_counters(boot, share, name, number)
     result.add(one.passed, one.failed)
     result.failures += one.failures
 

@@ -12,7 +12,8 @@
 #
 # After each suite stands a line "== NAME: N passed, N failed, N s". NPU_TESTS=PATTERN runs only the tests with such
 # names in cmocka programs (* and ?); with NPU_ROUNDS=N each suite runs N times, or until it fails.
-# Needs root, and the module loaded or its path in $NPU_KO.
+# Needs root, and the module loaded or its path in $NPU_KO. On a kernel with KCSAN a suite fails if it causes a report
+# of a data race in a module. Counters of gcov are copied to the folder gcov beside the plan.
 
 passed=0
 failed=0
@@ -48,6 +49,20 @@ counts() {
 forget_reports() { for file in /sys/kernel/debug/accel/*/cache_watch; do [ ! -e "$file" ] || echo 0 >"$file"; done; }
 reports() { grep -h '^kind=' /sys/kernel/debug/accel/*/cache_watch 2>/dev/null | grep -v ' place=unknown '; }
 
+# Titles of reports of data races that name a function of a module.
+races() { dmesg | grep 'BUG: KCSAN: .* \[[[:alnum:]_]*\]'; }
+seen=0
+
+# Reports that are new since the last call; fails where there are any.
+no_new_races() {
+	count=$(races | wc -l)
+	[ "$count" -gt $seen ] || return 0
+	echo "KCSAN has $((count - seen)) reports:"
+	races | tail -n $((count - seen))
+	seen=$count
+	return 1
+}
+
 # run NAME FLAGS COMMAND: once. A program that dies, hangs or runs no test has failed, whatever it printed before.
 run() {
 	name=$1 flags=,$2,
@@ -76,6 +91,7 @@ run() {
 		fi
 		;;
 	esac
+	[ ! -e /sys/kernel/debug/kcsan ] || no_new_races || f=$((f + 1))
 	passed=$((passed + p))
 	failed=$((failed + f))
 	[ "$f" -eq 0 ] || echo "FAILED: $name (status $status)"
@@ -97,9 +113,14 @@ while IFS=$tab read -r name flags command <&4; do
 	done
 done 4<"$plan"
 
-# A warning of the kernel is a failure, even if every test passed.
+# The name of an object's file is that of its source: no two are the same.
+counters=$(find /sys/kernel/debug/gcov -name '*.gcda' 2>/dev/null)
+[ -z "$counters" ] || mkdir -p "${plan%/*}/gcov"
+for file in $counters; do cat "$file" >"${plan%/*}/gcov/${file##*/}"; done
+
+# A warning of the kernel is a failure, even if every test passed. Data races have been counted.
 echo "== kernel log"
-if dmesg | grep -E 'WARNING:|BUG:|KASAN|possible circular|INFO: task .* blocked'; then
+if dmesg | grep -v 'BUG: KCSAN:' | grep -E 'WARNING:|BUG:|KASAN|possible circular|INFO: task .* blocked'; then
 	failed=$((failed + 1))
 	echo "== kernel log: 0 passed, 1 failed, 0 s"
 fi
