@@ -12,6 +12,7 @@
 #include <linux/dma-fence.h>
 #include <linux/iopoll.h>
 #include <linux/jiffies.h>
+#include <linux/moduleparam.h>
 
 #include <drm/drm_file.h>
 #include <drm/drm_print.h>
@@ -20,7 +21,6 @@
 #include "qnpu_ctx.h"
 #include "qnpu_device.h"
 #include "qnpu_job.h"
-#include "qnpu_params.h"
 #include "qnpu_pm.h"
 #include "qnpu_recover.h"
 #include "qnpu_trace.h"
@@ -53,6 +53,10 @@
 
 /* How often a card that says nothing is looked at. */
 #define QNPU_PULSE		HZ
+
+static unsigned int qnpu_job_limit_ms = 600000;
+module_param_named(job_limit_ms, qnpu_job_limit_ms, uint, 0644);
+MODULE_PARM_DESC(job_limit_ms, "time that even a job that makes progress may run, 0: no limit");
 
 /** struct qnpu_core_view - a job on its cores, as registers show it */
 struct qnpu_core_view {
@@ -592,14 +596,18 @@ static int qnpu_recover_rest(struct qnpu_device *npu)
  */
 void qnpu_recover_sleep(struct qnpu_device *npu)
 {
+	struct drm_npu_status_info kept;
+
 	qnpu_recover_lock(npu);
 	if (!npu->wedged) {
 		if (qnpu_recover_rest(npu))
 			drm_warn(&npu->drm, "a job does not end: it is lost in the sleep\n");
 		qnpu_mem_unmap_cpu(npu);
 		qnpu_recover_begin(npu, DRM_NPU_CAUSE_SLEEP);
-		if (npu->runtime_pm)
-			qnpu_device_keep_counters(npu);
+		if (npu->runtime_pm) {
+			qnpu_device_status(npu, &kept);
+			npu->kept = kept;
+		}
 		qnpu_device_reset(npu);
 		qnpu_mmu_forget(npu);
 	}
