@@ -13,15 +13,16 @@
 #include <linux/slab.h>
 #include <linux/wait_bit.h>
 
-#include <drm/drm_print.h>
 #include <drm/drm_utils.h>
 
 #include "qnpu_attach.h"
 #include "qnpu_ctx.h"
+#include "qnpu_device.h"
 #include "qnpu_file.h"
 #include "qnpu_job.h"
 #include "qnpu_recover.h"
 #include "qnpu_trace.h"
+#include "qnpu_vm.h"
 
 static unsigned int qnpu_timeout_ms = 5000;
 module_param_named(timeout_ms, qnpu_timeout_ms, uint, 0644);
@@ -379,24 +380,20 @@ int qnpu_ioctl_ctx_destroy(struct drm_device *drm, void *data, struct drm_file *
 int qnpu_ioctl_ctx_query(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_ctx_query *args = data;
-	struct qnpu_ctx *ctx;
+	struct qnpu_ctx *ctx __free(qnpu_ctx) = qnpu_ctx_lookup(file, args->ctx_id);
 
 	if (args->pad)
 		return -EINVAL;
-
-	ctx = qnpu_ctx_lookup(file, args->ctx_id);
 	if (!ctx)
 		return -ENOENT;
 
-	scoped_guard(spinlock_irqsave, &ctx->queue.lock) {
-		args->submitted = READ_ONCE(ctx->submitted);
-		args->completed = ctx->completed;
-		args->errors = ctx->errors;
-		args->victims = ctx->victims;
-		if (ctx->fault_count)
-			args->fault = ctx->faults[(ctx->fault_count - 1) % QNPU_CTX_FAULTS];
-	}
-	qnpu_ctx_put(ctx);
+	guard(spinlock_irqsave)(&ctx->queue.lock);
+	args->submitted = READ_ONCE(ctx->submitted);
+	args->completed = ctx->completed;
+	args->errors = ctx->errors;
+	args->victims = ctx->victims;
+	if (ctx->fault_count)
+		args->fault = ctx->faults[(ctx->fault_count - 1) % QNPU_CTX_FAULTS];
 
 	return 0;
 }
@@ -431,19 +428,10 @@ static void qnpu_ctx_busywait(struct qnpu_ctx *ctx, const struct drm_npu_wait *a
 	}
 }
 
-static void qnpu_ctx_find_fault(const struct qnpu_ctx *ctx, u64 seqno, struct drm_npu_fault *fault)
-{
-	u32 i;
-
-	for (i = 0; i < QNPU_CTX_FAULTS; i++) {
-		if (ctx->faults[i].seqno == seqno)
-			*fault = ctx->faults[i];
-	}
-}
-
 static int qnpu_ctx_wait(struct qnpu_ctx *ctx, struct drm_npu_wait *args)
 {
-	struct qnpu_result *result;
+	const struct qnpu_result *result = &ctx->results[args->seqno % QNPU_CTX_RESULTS];
+	u32 i;
 	long left;
 
 	qnpu_ctx_busywait(ctx, args);
@@ -459,11 +447,12 @@ static int qnpu_ctx_wait(struct qnpu_ctx *ctx, struct drm_npu_wait *args)
 		return READ_ONCE(ctx->dead);
 	memset(&args->fault, 0, sizeof(args->fault));
 	args->known = ctx->completed - args->seqno < QNPU_CTX_RESULTS;
-	result = &ctx->results[args->seqno % QNPU_CTX_RESULTS];
 	args->cycles = args->known ? result->cycles : 0;
 	args->error = args->known ? result->error : 0;
-	if (args->error)
-		qnpu_ctx_find_fault(ctx, args->seqno, &args->fault);
+	for (i = 0; args->error && i < QNPU_CTX_FAULTS; i++) {
+		if (ctx->faults[i].seqno == args->seqno)
+			args->fault = ctx->faults[i];
+	}
 
 	return 0;
 }
@@ -472,21 +461,14 @@ static int qnpu_ctx_wait(struct qnpu_ctx *ctx, struct drm_npu_wait *args)
 int qnpu_ioctl_wait(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_wait *args = data;
-	struct qnpu_ctx *ctx;
-	int ret;
+	struct qnpu_ctx *ctx __free(qnpu_ctx) = qnpu_ctx_lookup(file, args->ctx_id);
 
 	if (args->pad)
 		return -EINVAL;
-
-	ctx = qnpu_ctx_lookup(file, args->ctx_id);
 	if (!ctx)
 		return -ENOENT;
-
 	if (!args->seqno || args->seqno > READ_ONCE(ctx->submitted))
-		ret = -EINVAL;
-	else
-		ret = qnpu_ctx_wait(ctx, args);
-	qnpu_ctx_put(ctx);
+		return -EINVAL;
 
-	return ret;
+	return qnpu_ctx_wait(ctx, args);
 }

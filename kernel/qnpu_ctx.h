@@ -2,19 +2,21 @@
 #ifndef QNPU_CTX_H
 #define QNPU_CTX_H
 
+#include <linux/cleanup.h>
 #include <linux/kref.h>
 #include <linux/mutex.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include <drm/drm_vma_manager.h>
+#include <drm/npu_accel.h>
 
-#include "qnpu_device.h"
 #include "qnpu_hw_queue.h"
-#include "qnpu_vm.h"
 
 struct drm_device;
 struct drm_file;
+struct qnpu_device;
+struct qnpu_vm;
 struct vm_area_struct;
 
 /* Identifiers of contexts are page numbers of their fence pages, below those of GEM objects. */
@@ -77,6 +79,7 @@ static inline struct qnpu_ctx *qnpu_ctx_get(struct qnpu_ctx *ctx)
 
 struct qnpu_ctx *qnpu_ctx_create_internal(struct qnpu_device *npu, struct qnpu_vm *vm);
 void qnpu_ctx_put(struct qnpu_ctx *ctx);
+DEFINE_FREE(qnpu_ctx, struct qnpu_ctx *, if (_T) qnpu_ctx_put(_T))
 struct qnpu_ctx *qnpu_ctx_lookup(struct drm_file *file, u32 id);
 void qnpu_ctx_kill(struct qnpu_ctx *ctx, int error);
 void qnpu_ctx_kill_all(struct qnpu_device *npu, int error);

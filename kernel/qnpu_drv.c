@@ -37,9 +37,6 @@
 #include "qnpu_userptr.h"
 #include "qnpu_vm.h"
 
-#define QNPU_DRIVER_MAJOR	1
-#define QNPU_DRIVER_MINOR	6
-
 /* A device that is lost answers like one that is gone. */
 static int qnpu_check_lost(struct file *filp)
 {
@@ -48,34 +45,23 @@ static int qnpu_check_lost(struct file *filp)
 	return READ_ONCE(to_qnpu_device(file->minor->dev)->wedged) ? -ENODEV : 0;
 }
 
-/* A flag in the offset asks for an uncached mapping. qnpu_gem_mmap() decides. */
-static int qnpu_mmap_take_flag(struct vm_area_struct *vma)
+static int qnpu_mmap(struct file *filp, struct vm_area_struct *vma)
 {
 	const unsigned long flag = DRM_NPU_MMAP_WC >> PAGE_SHIFT;
+	struct drm_file *file = filp->private_data;
 
 	BUILD_BUG_ON(flag > U32_MAX);
 	BUILD_BUG_ON(flag < DRM_FILE_PAGE_OFFSET_START + DRM_FILE_PAGE_OFFSET_SIZE);
 
-	if (!(vma->vm_pgoff & flag))
-		return 0;
-	vma->vm_pgoff &= ~flag;
-	if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
-		return -EINVAL;
-	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
-
-	return 0;
-}
-
-static int qnpu_mmap(struct file *filp, struct vm_area_struct *vma)
-{
-	struct drm_file *file = filp->private_data;
-	int ret;
-
 	if (drm_dev_is_unplugged(file->minor->dev) || qnpu_check_lost(filp))
 		return -ENODEV;
-	ret = qnpu_mmap_take_flag(vma);
-	if (ret)
-		return ret;
+	/* A flag in the offset asks for an uncached mapping. qnpu_gem_mmap() decides. */
+	if (vma->vm_pgoff & flag) {
+		vma->vm_pgoff &= ~flag;
+		if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
+			return -EINVAL;
+		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+	}
 	if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
 		return qnpu_ctx_mmap_fence(file, vma);
 
@@ -144,18 +130,6 @@ static const struct drm_ioctl_desc qnpu_ioctls[] = {
 	DRM_IOCTL_DEF_DRV(NPU_BO_USERPTR, qnpu_ioctl_bo_userptr, 0),
 };
 
-/*
- * History of the interface, see also uapi/drm/npu_accel.h:
- * 1.0: devices, buffers, contexts, submission, wait
- * 1.1: DRM_NPU_QUERY_TIME; profiles have a head of 40 bytes
- * 1.2: rate_16 and rate_8 in struct drm_npu_dev_info
- * 1.3: devices that are no cards: bus and flags in struct drm_npu_dev_info, DRM_NPU_MMAP_WC,
- *	DRM_NPU_QUERY_WATCH
- * 1.4: busy_ns and card_ns in struct drm_npu_status_info
- * 1.5: files in struct drm_npu_status_info, cause in struct drm_npu_fault
- * 1.6: losses and flags in struct drm_npu_status_info, DRM_NPU_BO_LOST, read-only imports,
- *	cache_line in struct drm_npu_dev_info
- */
 const struct drm_driver qnpu_driver = {
 	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |
 			   DRIVER_SYNCOBJ_TIMELINE,
@@ -174,8 +148,9 @@ const struct drm_driver qnpu_driver = {
 #ifdef QNPU_HAVE_DRIVER_DATE
 	.date = "20260101",
 #endif
-	.major = QNPU_DRIVER_MAJOR,
-	.minor = QNPU_DRIVER_MINOR,
+	/* For the history see also uapi/drm/npu_accel.h. */
+	.major = 1,
+	.minor = 6,
 };
 
 /* Probe */
@@ -187,8 +162,20 @@ static void qnpu_destroy_wq(struct drm_device *drm, void *wq)
 
 static int qnpu_probe_software(struct qnpu_device *npu)
 {
+	struct device *dev = npu->drm.dev;
 	u64 window;
 	int ret;
+
+	npu->coherent = dev_is_dma_coherent(dev);
+	if (!npu->coherent) {
+		npu->info.flags |= DRM_NPU_INFO_NONCOHERENT;
+		npu->info.cache_line = dma_get_cache_alignment();
+	}
+	/* Entries of page tables have room for 52 bits of an address. */
+	ret = dma_set_mask_and_coherent(dev, DMA_BIT_MASK(52));
+	if (ret)
+		return ret;
+	dma_set_max_seg_size(dev, UINT_MAX);
 
 	ret = drmm_mutex_init(&npu->drm, &npu->hw_lock);
 	if (ret)
@@ -211,12 +198,11 @@ static int qnpu_probe_software(struct qnpu_device *npu)
 	window = npu->drm.accel->index % QNPU_VA_WINDOWS * QNPU_VA_WINDOW;
 	npu->info.va_start = window + QNPU_VA_EMPTY;
 	npu->info.va_end = window + QNPU_VA_WINDOW;
+	npu->info.bus = npu->bus->kind;
 	npu->info.max_regions = NPU_MAX_REGIONS;
 	npu->info.max_jobs = QNPU_SUBMIT_MAX_JOBS;
 	npu->info.max_in_flight = QNPU_CTX_MAX_JOBS;
-
 	qnpu_load_init(&npu->load);
-
 	ret = qnpu_sysfs_init(npu);
 	if (ret)
 		return ret;
@@ -228,21 +214,6 @@ static int qnpu_probe_software(struct qnpu_device *npu)
 		return ret;
 
 	return qnpu_mem_init(npu);
-}
-
-/* Entries of page tables have room for 52 bits of an address, and segments may have any size. */
-static int qnpu_probe_dma(struct qnpu_device *npu)
-{
-	struct device *dev = npu->drm.dev;
-
-	npu->coherent = dev_is_dma_coherent(dev);
-	if (!npu->coherent) {
-		npu->info.flags |= DRM_NPU_INFO_NONCOHERENT;
-		npu->info.cache_line = dma_get_cache_alignment();
-	}
-	dma_set_max_seg_size(dev, UINT_MAX);
-
-	return dma_set_mask_and_coherent(dev, DMA_BIT_MASK(52));
 }
 
 static void qnpu_probe_say(struct qnpu_device *npu)
@@ -265,11 +236,6 @@ static void qnpu_probe_say(struct qnpu_device *npu)
 int qnpu_drv_probe(struct qnpu_device *npu)
 {
 	int ret;
-
-	npu->info.bus = npu->bus->kind;
-	ret = qnpu_probe_dma(npu);
-	if (ret)
-		return ret;
 
 	/* What the device does for an earlier driver ends before it may access memory again. */
 	ret = qnpu_device_reset(npu);

@@ -12,6 +12,7 @@
 #include <linux/slab.h>
 
 #include "qnpu_ctx.h"
+#include "qnpu_device.h"
 #include "qnpu_fence.h"
 
 static struct qnpu_hw_fence *to_qnpu_hw_fence(struct dma_fence *fence)

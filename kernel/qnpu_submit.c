@@ -13,12 +13,10 @@
 #include <linux/uaccess.h>
 
 #include <drm/drm_exec.h>
-#include <drm/drm_print.h>
 #include <drm/drm_syncobj.h>
 
 #include "qnpu_ctx.h"
 #include "qnpu_device.h"
-#include "qnpu_fence.h"
 #include "qnpu_file.h"
 #include "qnpu_gem.h"
 #include "qnpu_job.h"
@@ -42,7 +40,7 @@ MODULE_PARM_DESC(budget_ms, "modelled time of a job without a budget of its own,
 /* The jobs of one submission. */
 struct qnpu_batch {
 	struct drm_file *file;
-	struct qnpu_ctx *ctx;		/* with a reference */
+	struct qnpu_ctx *ctx;
 	struct qnpu_ctx_job **jobs;	/* owned until they are queued */
 	u32 count;			/* jobs built so far */
 	u32 points;			/* timeline points that they signal */
@@ -684,30 +682,6 @@ int qnpu_submit_check(const struct drm_npu_submit *args)
 	return 0;
 }
 
-static int qnpu_batch_submit(struct qnpu_batch *batch, const struct drm_npu_submit *args)
-{
-	u32 i;
-	int ret;
-
-	/* A submission that cannot be queued is not built. */
-	if (batch->nonblock && !qnpu_ctx_has_room(batch->ctx, args->job_count))
-		return -EAGAIN;
-
-	ret = qnpu_batch_add_jobs(batch, args);
-	/* Memory that cannot be written is found now, when nothing is queued yet. */
-	ret = ret ?: qnpu_write_seqnos(args, 0);
-	ret = ret ?: qnpu_batch_queue(batch);
-	if (!ret) {
-		atomic64_inc(&to_qnpu_file(batch->file)->vm->submissions);
-		return qnpu_write_seqnos(args, batch->first);
-	}
-
-	for (i = 0; i < batch->count; i++)
-		qnpu_job_discard(batch->jobs[i]);
-
-	return ret;
-}
-
 /**
  * qnpu_submit - submit jobs
  * @file: caller
@@ -719,22 +693,37 @@ static int qnpu_batch_submit(struct qnpu_batch *batch, const struct drm_npu_subm
 int qnpu_submit(struct drm_file *file, const struct drm_npu_submit *args, bool nonblock,
 		struct dma_fence **fences)
 {
-	struct qnpu_batch batch = { .file = file, .fences = fences, .nonblock = nonblock };
+	struct qnpu_ctx *ctx __free(qnpu_ctx) = qnpu_ctx_lookup(file, args->ctx_id);
 	struct qnpu_ctx_job *few[QNPU_FEW_JOBS];
-	int ret = -ENOMEM;
+	struct qnpu_batch batch = {
+		.file = file, .ctx = ctx, .jobs = few, .fences = fences, .nonblock = nonblock,
+	};
+	u32 i;
+	int ret;
 
-	batch.ctx = qnpu_ctx_lookup(file, args->ctx_id);
-	if (!batch.ctx)
+	if (!ctx)
 		return -ENOENT;
-
-	batch.jobs = few;
+	/* A submission that cannot be queued is not built. */
+	if (nonblock && !qnpu_ctx_has_room(ctx, args->job_count))
+		return -EAGAIN;
 	if (args->job_count > QNPU_FEW_JOBS)
 		batch.jobs = kmalloc_array(args->job_count, sizeof(*batch.jobs), GFP_KERNEL);
-	if (batch.jobs)
-		ret = qnpu_batch_submit(&batch, args);
+	if (!batch.jobs)
+		return -ENOMEM;
+
+	ret = qnpu_batch_add_jobs(&batch, args);
+	/* Memory that cannot be written is found now, when nothing is queued yet. */
+	ret = ret ?: qnpu_write_seqnos(args, 0);
+	ret = ret ?: qnpu_batch_queue(&batch);
+	if (!ret) {
+		atomic64_inc(&to_qnpu_file(file)->vm->submissions);
+		ret = qnpu_write_seqnos(args, batch.first);
+	} else {
+		for (i = 0; i < batch.count; i++)
+			qnpu_job_discard(batch.jobs[i]);
+	}
 	if (batch.jobs != few)
 		kfree(batch.jobs);
-	qnpu_ctx_put(batch.ctx);
 
 	return ret;
 }
