@@ -82,4 +82,10 @@ struct io_uring_cmd *f(struct io_tw_req req);
 struct io_uring_cmd *f(struct io_tw_req req) { return io_uring_cmd_from_tw(req); }
 C
 
+probe QNPU_HAVE_FENCE_ARRAY_ANY "$@" <<'C'
+#include <linux/dma-fence-array.h>
+void f(struct dma_fence_array *array);
+void f(struct dma_fence_array *array) { dma_fence_array_init(array, 1, NULL, 0, 0, false); }
+C
+
 mv "$dir/config.h" "$output"

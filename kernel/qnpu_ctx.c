@@ -1,28 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Contexts: a hardware queue, a fence page, and what became of the jobs.
+ * Contexts: a hardware queue, a fence page, and the results of jobs.
  *
- * The end of a context has two parts. qnpu_ctx_kill() stops the card and gives back whatever
- * belongs to the card; it runs once, from the ioctl, the end of the file or the end of the device.
- * The memory of the structure goes with the last reference, which a fence in a foreign hand may
- * hold.
+ * The end of a context has two parts. qnpu_ctx_kill() stops the queue and gives back all resources
+ * of the device; it runs once, from the ioctl, the end of the file or the end of the device. The
+ * structure is freed with the last reference, which an exported fence may hold.
  */
 #include <linux/capability.h>
 #include <linux/dma-mapping.h>
 #include <linux/mm.h>
+#include <linux/moduleparam.h>
 #include <linux/slab.h>
 #include <linux/wait_bit.h>
 
-#include <drm/drm_print.h>
 #include <drm/drm_utils.h>
 
 #include "qnpu_attach.h"
 #include "qnpu_ctx.h"
+#include "qnpu_device.h"
 #include "qnpu_file.h"
 #include "qnpu_job.h"
-#include "qnpu_params.h"
 #include "qnpu_recover.h"
 #include "qnpu_trace.h"
+#include "qnpu_vm.h"
+
+static unsigned int qnpu_timeout_ms = 5000;
+module_param_named(timeout_ms, qnpu_timeout_ms, uint, 0644);
+MODULE_PARM_DESC(timeout_ms, "time between two looks of the watchdog at a job, for new contexts");
+
+static unsigned int qnpu_busywait_us = 100;
+module_param_named(busywait_us, qnpu_busywait_us, uint, 0644);
+MODULE_PARM_DESC(busywait_us, "time that a waiter looks for a short job before it sleeps, 0: sleeps at once");
 
 static void qnpu_ctx_release(struct kref *kref)
 {
@@ -32,22 +40,13 @@ static void qnpu_ctx_release(struct kref *kref)
 	kfree_rcu(ctx, rcu);
 }
 
-/**
- * qnpu_ctx_put - drop a reference; does not sleep
- * @ctx: context
- */
+/* Drop a reference; does not sleep. */
 void qnpu_ctx_put(struct qnpu_ctx *ctx)
 {
 	kref_put(&ctx->kref, qnpu_ctx_release);
 }
 
-/**
- * qnpu_ctx_lookup - find a context
- * @file: file
- * @id: its id
- *
- * Returns it with a reference, or NULL.
- */
+/* Find a context of a file by its id; returns it with a reference, or NULL. */
 struct qnpu_ctx *qnpu_ctx_lookup(struct drm_file *file, u32 id)
 {
 	struct qnpu_file *nfile = to_qnpu_file(file);
@@ -65,9 +64,9 @@ struct qnpu_ctx *qnpu_ctx_lookup(struct drm_file *file, u32 id)
 /* Fence page */
 
 /*
- * An ordinary page with its own reference count, so that a mapping can outlive context and card.
- * The card writes and the user reads without a call in between: where the card does not see the
- * caches the page, zeroed and cleaned, is mapped past them, and the kernel never looks at it again.
+ * An ordinary page with its own reference count, so that a mapping can outlive context and device.
+ * The device writes and the user reads without a call in between. Where the device does not see the
+ * caches, the page is zeroed, cleaned, mapped uncached, and the kernel never reads it.
  */
 static int qnpu_ctx_init_fence_page(struct qnpu_ctx *ctx)
 {
@@ -115,11 +114,7 @@ static const struct vm_operations_struct qnpu_fence_page_ops = {
 	.close = qnpu_fence_page_close,
 };
 
-/**
- * qnpu_ctx_mmap_fence - map the fence page of a context
- * @file: caller
- * @vma: mapping; its offset in pages is the context's id
- */
+/* Map the fence page of a context; the offset of @vma in pages is the context's id. */
 int qnpu_ctx_mmap_fence(struct drm_file *file, struct vm_area_struct *vma)
 {
 	struct qnpu_ctx *ctx;
@@ -136,7 +131,7 @@ int qnpu_ctx_mmap_fence(struct drm_file *file, struct vm_area_struct *vma)
 	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE);
 	if (!ctx->npu->coherent) {
 		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
-		vm_flags_set(vma, VM_IO); /* nobody reads it for the user, through the caches */
+		vm_flags_set(vma, VM_IO); /* no access for the user through the caches */
 	}
 	vma->vm_private_data = ctx;
 	vma->vm_ops = &qnpu_fence_page_ops;
@@ -162,7 +157,24 @@ static void qnpu_ctx_kick_work(struct work_struct *work)
 	drm_dev_put(drm);
 }
 
-static struct qnpu_ctx *qnpu_ctx_new(struct qnpu_device *npu, struct qnpu_vm *vm, bool internal)
+/* Give back the fence page's mapping and the address space. */
+static void qnpu_ctx_drop(struct qnpu_ctx *ctx)
+{
+	struct qnpu_vm *vm = ctx->vm;
+	unsigned long flags;
+
+	dma_unmap_page(ctx->npu->drm.dev, ctx->fence_dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	spin_lock_irqsave(&ctx->queue.lock, flags); /* orphans are finished elsewhere */
+	ctx->vm = NULL;
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+	qnpu_vm_put(vm);
+
+	if (atomic_dec_and_test(&ctx->npu->contexts))
+		wake_up_var(&ctx->npu->contexts);
+}
+
+static struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm *vm, bool internal,
+					u32 priority, u32 core_mask)
 {
 	static struct lock_class_key internal_key;
 	struct qnpu_ctx *ctx;
@@ -174,13 +186,14 @@ static struct qnpu_ctx *qnpu_ctx_new(struct qnpu_device *npu, struct qnpu_vm *vm
 
 	kref_init(&ctx->kref);
 	ctx->npu = npu;
+	ctx->core_mask = core_mask;
+	ctx->internal = internal;
 	spin_lock_init(&ctx->fence_lock);
 	ctx->fence_context = dma_fence_context_alloc(1);
 	mutex_init(&ctx->kill_lock);
 	mutex_init(&ctx->submit_lock);
-	ctx->internal = internal;
 	/* Buffers move in submissions of users: the driver's own lock is inside of theirs. */
-	if (ctx->internal)
+	if (internal)
 		lockdep_set_class_and_name(&ctx->submit_lock, &internal_key, "qnpu_copy_submit");
 	init_waitqueue_head(&ctx->wait);
 	INIT_WORK(&ctx->kick_work, qnpu_ctx_kick_work);
@@ -194,36 +207,6 @@ static struct qnpu_ctx *qnpu_ctx_new(struct qnpu_device *npu, struct qnpu_vm *vm
 	}
 	atomic_inc(&npu->contexts);
 	ctx->vm = qnpu_vm_get(vm);
-
-	return ctx;
-}
-
-/* Undo qnpu_ctx_new(), or the same part at the end of a context. */
-static void qnpu_ctx_drop(struct qnpu_ctx *ctx)
-{
-	unsigned long flags;
-	struct qnpu_vm *vm;
-
-	dma_unmap_page(ctx->npu->drm.dev, ctx->fence_dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
-	spin_lock_irqsave(&ctx->queue.lock, flags); /* orphans are finished elsewhere */
-	vm = ctx->vm;
-	ctx->vm = NULL;
-	spin_unlock_irqrestore(&ctx->queue.lock, flags);
-	qnpu_vm_put(vm);
-
-	if (atomic_dec_and_test(&ctx->npu->contexts))
-		wake_up_var(&ctx->npu->contexts);
-}
-
-static struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm *vm, bool internal,
-					u32 priority, u32 core_mask)
-{
-	struct qnpu_ctx *ctx;
-
-	ctx = qnpu_ctx_new(npu, vm, internal);
-	if (IS_ERR(ctx))
-		return ctx;
-	ctx->core_mask = core_mask;
 	qnpu_hw_queue_init(&ctx->queue, ctx, priority, core_mask);
 	mutex_lock(&npu->hw_lock);
 	list_add_tail(&ctx->link, &npu->ctxs);
@@ -232,13 +215,7 @@ static struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm 
 	return ctx;
 }
 
-/**
- * qnpu_ctx_create_internal - create a context for the driver itself
- * @npu: device
- * @vm: its address space
- *
- * It has the card's last queue, which users cannot have.
- */
+/* Create a context for the driver itself. It has the last queue pair, which users cannot have. */
 struct qnpu_ctx *qnpu_ctx_create_internal(struct qnpu_device *npu, struct qnpu_vm *vm)
 {
 	struct qnpu_ctx *ctx;
@@ -258,18 +235,12 @@ struct qnpu_ctx *qnpu_ctx_create_internal(struct qnpu_device *npu, struct qnpu_v
 	return ctx;
 }
 
-/**
- * qnpu_ioctl_ctx_create - DRM_IOCTL_NPU_CTX_CREATE
- * @drm: device
- * @data: struct drm_npu_ctx_create
- * @file: caller
- */
+/* DRM_IOCTL_NPU_CTX_CREATE */
 int qnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct qnpu_device *npu = to_qnpu_device(drm);
-	struct qnpu_file *nfile = to_qnpu_file(file);
 	struct drm_npu_ctx_create *args = data;
-	u32 all = GENMASK(npu->info.cores - 1, 0), id;
+	u32 all = GENMASK(npu->info.cores - 1, 0);
 	struct qnpu_vm *vm;
 	struct qnpu_ctx *ctx;
 	int ret, idx;
@@ -283,54 +254,50 @@ int qnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 	if (IS_ERR(vm))
 		return PTR_ERR(vm);
 
-	/* Held, so that a device that goes away sees either no context or a whole one. */
+	/* Held, so that removal of the device finds either no context or a complete one. */
 	if (!drm_dev_enter(drm, &idx))
 		return -ENODEV;
 	ret = qnpu_attach_prepare(npu, atomic_read(&npu->contexts) + 1);
-	if (ret)
-		ctx = ERR_PTR(ret);
-	else
-		ctx = qnpu_ctx_create(npu, vm, false, args->priority, args->core_mask ?: all);
+	ctx = ret ? ERR_PTR(ret) :
+		    qnpu_ctx_create(npu, vm, false, args->priority, args->core_mask ?: all);
 	drm_dev_exit(idx);
 	if (IS_ERR(ctx))
 		return PTR_ERR(ctx);
 
-	/* An entry without content first: nobody may find a context that does not know its id. */
-	ret = xa_alloc(&nfile->ctxs, &id, NULL, XA_LIMIT(1, QNPU_MAX_CTX_ID), GFP_KERNEL);
+	/* Once it is in the table, it may be destroyed at any time. */
+	qnpu_ctx_get(ctx);
+	ret = xa_alloc(&to_qnpu_file(file)->ctxs, &ctx->id, ctx, XA_LIMIT(1, QNPU_MAX_CTX_ID),
+		       GFP_KERNEL);
 	if (ret) {
 		qnpu_ctx_kill(ctx, -ECANCELED);
 		qnpu_ctx_put(ctx);
-		return ret;
+	} else {
+		args->ctx_id = ctx->id;
+		args->fence_offset = (u64)ctx->id << PAGE_SHIFT;
+		trace_qnpu_ctx_create(ctx);
 	}
-	ctx->id = id;
-	args->ctx_id = id;
-	args->fence_offset = (u64)id << PAGE_SHIFT;
-	trace_qnpu_ctx_create(ctx);
-	xa_store(&nfile->ctxs, id, ctx, GFP_KERNEL);
+	qnpu_ctx_put(ctx);
 
-	return 0;
+	return ret;
 }
 
 /* The end */
 
-/**
- * qnpu_ctx_kill - stop a context and give back what it has of the card
- * @ctx: context
- * @error: what unfinished jobs end with
- */
+/* Stop a context and give back its resources of the device. Unfinished jobs end with @error. */
 void qnpu_ctx_kill(struct qnpu_ctx *ctx, int error)
 {
 	mutex_lock(&ctx->kill_lock);
 	if (ctx->killed)
 		goto out;
 
-	/* No more submissions: those that wait for room are woken, those at work are waited for. */
+	/* No more submissions: those that wait for room are woken, those in progress are awaited. */
 	WRITE_ONCE(ctx->dead, error);
 	trace_qnpu_ctx_kill(ctx);
 	wake_up_all(&ctx->wait);
 	mutex_lock(&ctx->submit_lock);
 	mutex_unlock(&ctx->submit_lock);
 
+	/* The device stops first, then jobs end, then the works that handle them. */
 	qnpu_hw_queue_shutdown(&ctx->queue, error);
 	if (cancel_work_sync(&ctx->kick_work))
 		qnpu_ctx_put(ctx); /* of the work; a later one leaves the device alone */
@@ -358,22 +325,15 @@ static struct qnpu_ctx *qnpu_ctx_first(struct qnpu_device *npu)
 {
 	struct qnpu_ctx *ctx;
 
-	mutex_lock(&npu->hw_lock);
+	guard(mutex)(&npu->hw_lock);
 	ctx = list_first_entry_or_null(&npu->ctxs, struct qnpu_ctx, link);
-	if (ctx)
-		qnpu_ctx_get(ctx);
-	mutex_unlock(&npu->hw_lock);
 
-	return ctx;
+	return ctx ? qnpu_ctx_get(ctx) : NULL;
 }
 
-/**
- * qnpu_ctx_kill_all - end all contexts of a device that goes away
- * @npu: device, unplugged
- * @error: what unfinished jobs end with
- *
- * Waits for those that end elsewhere, too: they leave the table of queues before they have given
- * their memory back, which takes the device's DMA.
+/*
+ * End all contexts of a device that is unplugged; unfinished jobs end with @error. Contexts that
+ * end elsewhere are waited for: they leave the list before their DMA mappings are undone.
  */
 void qnpu_ctx_kill_all(struct qnpu_device *npu, int error)
 {
@@ -386,10 +346,7 @@ void qnpu_ctx_kill_all(struct qnpu_device *npu, int error)
 	wait_var_event(&npu->contexts, !atomic_read(&npu->contexts));
 }
 
-/**
- * qnpu_ctx_close - end all contexts of a file
- * @file: file that is being closed
- */
+/* End all contexts of a file that is being closed. */
 void qnpu_ctx_close(struct drm_file *file)
 {
 	struct qnpu_file *nfile = to_qnpu_file(file);
@@ -403,29 +360,7 @@ void qnpu_ctx_close(struct drm_file *file)
 	xa_destroy(&nfile->ctxs);
 }
 
-/*
- * Take a context out of the table. The entry of one that is just being created is left alone:
- * erasing that would give its id away a second time, and the first context would be lost.
- */
-static struct qnpu_ctx *qnpu_ctx_take(struct qnpu_file *nfile, u32 id)
-{
-	struct qnpu_ctx *ctx;
-
-	xa_lock(&nfile->ctxs);
-	ctx = xa_load(&nfile->ctxs, id);
-	if (ctx)
-		__xa_erase(&nfile->ctxs, id);
-	xa_unlock(&nfile->ctxs);
-
-	return ctx;
-}
-
-/**
- * qnpu_ioctl_ctx_destroy - DRM_IOCTL_NPU_CTX_DESTROY
- * @drm: device
- * @data: struct drm_npu_ctx_destroy
- * @file: caller
- */
+/* DRM_IOCTL_NPU_CTX_DESTROY */
 int qnpu_ioctl_ctx_destroy(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_ctx_destroy *args = data;
@@ -434,66 +369,48 @@ int qnpu_ioctl_ctx_destroy(struct drm_device *drm, void *data, struct drm_file *
 	if (args->pad)
 		return -EINVAL;
 
-	ctx = qnpu_ctx_take(to_qnpu_file(file), args->ctx_id);
+	ctx = xa_erase(&to_qnpu_file(file)->ctxs, args->ctx_id);
 	if (!ctx)
 		return -ENOENT;
-
 	qnpu_ctx_kill(ctx, -ECANCELED);
 	qnpu_ctx_put(ctx);
 
 	return 0;
 }
 
-/* Questions */
-
-/**
- * qnpu_ioctl_ctx_query - DRM_IOCTL_NPU_CTX_QUERY
- * @drm: device
- * @data: struct drm_npu_ctx_query
- * @file: caller
- */
+/* DRM_IOCTL_NPU_CTX_QUERY */
 int qnpu_ioctl_ctx_query(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_ctx_query *args = data;
-	struct qnpu_ctx *ctx;
-	unsigned long flags;
+	struct qnpu_ctx *ctx __free(qnpu_ctx) = qnpu_ctx_lookup(file, args->ctx_id);
 
 	if (args->pad)
 		return -EINVAL;
-
-	ctx = qnpu_ctx_lookup(file, args->ctx_id);
 	if (!ctx)
 		return -ENOENT;
 
-	spin_lock_irqsave(&ctx->queue.lock, flags);
+	guard(spinlock_irqsave)(&ctx->queue.lock);
 	args->submitted = READ_ONCE(ctx->submitted);
 	args->completed = ctx->completed;
 	args->errors = ctx->errors;
 	args->victims = ctx->victims;
 	if (ctx->fault_count)
 		args->fault = ctx->faults[(ctx->fault_count - 1) % QNPU_CTX_FAULTS];
-	spin_unlock_irqrestore(&ctx->queue.lock, flags);
-	qnpu_ctx_put(ctx);
 
 	return 0;
 }
 
 static bool qnpu_ctx_is_completed(struct qnpu_ctx *ctx, u64 seqno)
 {
-	unsigned long flags;
-	bool done;
-
 	/* With the lock, completion and the signalling of the fence are one step. */
-	spin_lock_irqsave(&ctx->queue.lock, flags);
-	done = ctx->completed >= seqno;
-	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+	guard(spinlock_irqsave)(&ctx->queue.lock);
 
-	return done || READ_ONCE(ctx->killed);
+	return ctx->completed >= seqno || READ_ONCE(ctx->killed);
 }
 
 /*
- * A short job is finished before its waiter could sleep and be woken again. So the one that is next
- * to finish is looked for a while first, unless somebody else wants the processor.
+ * Poll for the job that is next to finish, unless another task wants the processor: a short job is
+ * finished before its waiter could sleep and be woken.
  */
 static void qnpu_ctx_busywait(struct qnpu_ctx *ctx, const struct drm_npu_wait *args)
 {
@@ -501,7 +418,7 @@ static void qnpu_ctx_busywait(struct qnpu_ctx *ctx, const struct drm_npu_wait *a
 	s64 end = min(args->timeout_ns, now + READ_ONCE(qnpu_busywait_us) * NSEC_PER_USEC);
 	int idx;
 
-	/* Entered for each look alone: a device that goes away does not wait for us. */
+	/* Entered for each look alone, so that removal of the device does not wait. */
 	while (now < end && READ_ONCE(ctx->completed) + 1 == args->seqno && !need_resched() &&
 	       !signal_pending(current)) {
 		if (!qnpu_device_try_enter(ctx->npu, &idx))
@@ -513,20 +430,10 @@ static void qnpu_ctx_busywait(struct qnpu_ctx *ctx, const struct drm_npu_wait *a
 	}
 }
 
-static void qnpu_ctx_find_fault(const struct qnpu_ctx *ctx, u64 seqno, struct drm_npu_fault *fault)
-{
-	u32 i;
-
-	for (i = 0; i < QNPU_CTX_FAULTS; i++) {
-		if (ctx->faults[i].seqno == seqno)
-			*fault = ctx->faults[i];
-	}
-}
-
 static int qnpu_ctx_wait(struct qnpu_ctx *ctx, struct drm_npu_wait *args)
 {
-	struct qnpu_result *result;
-	unsigned long flags;
+	const struct qnpu_result *result = &ctx->results[args->seqno % QNPU_CTX_RESULTS];
+	u32 i;
 	long left;
 
 	qnpu_ctx_busywait(ctx, args);
@@ -537,47 +444,33 @@ static int qnpu_ctx_wait(struct qnpu_ctx *ctx, struct drm_npu_wait *args)
 	if (!left)
 		return -ETIME;
 
-	spin_lock_irqsave(&ctx->queue.lock, flags);
-	if (ctx->completed < args->seqno) {
-		spin_unlock_irqrestore(&ctx->queue.lock, flags);
+	guard(spinlock_irqsave)(&ctx->queue.lock);
+	if (ctx->completed < args->seqno)
 		return READ_ONCE(ctx->dead);
-	}
 	memset(&args->fault, 0, sizeof(args->fault));
 	args->known = ctx->completed - args->seqno < QNPU_CTX_RESULTS;
-	result = &ctx->results[args->seqno % QNPU_CTX_RESULTS];
 	args->cycles = args->known ? result->cycles : 0;
 	args->error = args->known ? result->error : 0;
-	if (args->error)
-		qnpu_ctx_find_fault(ctx, args->seqno, &args->fault);
-	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+	for (i = 0; args->error && i < QNPU_CTX_FAULTS; i++) {
+		if (ctx->faults[i].seqno == args->seqno)
+			args->fault = ctx->faults[i];
+	}
 
 	return 0;
 }
 
-/**
- * qnpu_ioctl_wait - DRM_IOCTL_NPU_WAIT
- * @drm: device
- * @data: struct drm_npu_wait
- * @file: caller
- */
+/* DRM_IOCTL_NPU_WAIT */
 int qnpu_ioctl_wait(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_wait *args = data;
-	struct qnpu_ctx *ctx;
-	int ret;
+	struct qnpu_ctx *ctx __free(qnpu_ctx) = qnpu_ctx_lookup(file, args->ctx_id);
 
 	if (args->pad)
 		return -EINVAL;
-
-	ctx = qnpu_ctx_lookup(file, args->ctx_id);
 	if (!ctx)
 		return -ENOENT;
-
 	if (!args->seqno || args->seqno > READ_ONCE(ctx->submitted))
-		ret = -EINVAL;
-	else
-		ret = qnpu_ctx_wait(ctx, args);
-	qnpu_ctx_put(ctx);
+		return -EINVAL;
 
-	return ret;
+	return qnpu_ctx_wait(ctx, args);
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The card as a whole: identity, reset, start and stop, sensors.
- */
+/* The device as a whole: access, identity, reset, start and stop, sensors. */
 #include <linux/iopoll.h>
 
 #include <drm/drm_print.h>
@@ -10,8 +8,8 @@
 #include "qnpu_pm.h"
 
 /*
- * A reset ends within one bounded step of a command; a software model on a busy host is slow. The
- * order is repeated, and only a card that ignores all of them is lost.
+ * A reset ends within one bounded step of a command, which a software model on a busy host may take
+ * long for. The request is repeated before the device counts as lost.
  */
 #define QNPU_RESET_TIMEOUT_US	(5 * USEC_PER_SEC)
 #define QNPU_RESET_TRIES	6
@@ -132,12 +130,7 @@ static void qnpu_device_read_info(struct qnpu_device *npu)
 	npu->irq.hw_vectors = qnpu_read(npu, NPU_REG_VECTORS);
 }
 
-/**
- * qnpu_device_identify - read and check the identity registers
- * @npu: device
- *
- * The values size arrays and loops of the driver, so none is believed without a look.
- */
+/* Read and check the identity registers. Their values size arrays and bound loops of the driver. */
 int qnpu_device_identify(struct qnpu_device *npu)
 {
 	const struct drm_npu_dev_info *info = &npu->info;
@@ -181,23 +174,23 @@ static int qnpu_device_try_reset(struct qnpu_device *npu)
 	int ret;
 
 	qnpu_write(npu, NPU_REG_CTRL, NPU_CTRL_RESET);
-	ret = read_poll_timeout(qnpu_read, ctrl, !(ctrl & NPU_CTRL_RESET) || qnpu_is_gone(ctrl),
-				QNPU_RESET_POLL_US, QNPU_RESET_TIMEOUT_US, false, npu,
-				NPU_REG_CTRL);
+	ret = readl_poll_timeout(npu->regs + NPU_REG_CTRL, ctrl,
+				 !(ctrl & NPU_CTRL_RESET) || qnpu_is_gone(ctrl),
+				 QNPU_RESET_POLL_US, QNPU_RESET_TIMEOUT_US);
 	if (ret)
-		return -ETIMEDOUT;
+		return ret;
 	if (qnpu_is_gone(ctrl))
 		return -EIO;
 
-	ret = read_poll_timeout(qnpu_read, status, status & NPU_STATUS_READY, QNPU_RESET_POLL_US,
-				QNPU_RESET_TIMEOUT_US, false, npu, NPU_REG_STATUS);
+	ret = readl_poll_timeout(npu->regs + NPU_REG_STATUS, status, status & NPU_STATUS_READY,
+				 QNPU_RESET_POLL_US, QNPU_RESET_TIMEOUT_US);
 	if (ret)
-		return -ETIMEDOUT;
+		return ret;
 
 	return qnpu_is_gone(status) ? -EIO : 0;
 }
 
-/* What does not obey the order may obey those who hold its power, clock and reset. */
+/* A device that ignores a reset may obey power, clock and reset lines. */
 static void qnpu_device_power_cycle(struct qnpu_device *npu)
 {
 	if (!npu->bus->power_on)
@@ -207,34 +200,27 @@ static void qnpu_device_power_cycle(struct qnpu_device *npu)
 		drm_err(&npu->drm, "it cannot be switched on again\n");
 }
 
-/**
- * qnpu_device_reset - reset the card and wait until it is ready
- * @npu: device
- *
- * Afterwards the card does nothing, knows nothing and accesses no memory. The DDR keeps its
- * contents.
+/*
+ * Reset the device and wait until it is ready. Afterwards it is idle, has lost its state, and
+ * accesses no memory. The DDR keeps its contents.
  */
 int qnpu_device_reset(struct qnpu_device *npu)
 {
-	u32 tries = 0;
+	u32 try;
 	int ret;
 
-	do {
+	for (try = 1; try <= QNPU_RESET_TRIES; try++) {
 		ret = qnpu_device_try_reset(npu);
-		if (ret == -ETIMEDOUT) {
-			drm_warn(&npu->drm, "no answer to a reset, try %u of %u\n", tries + 1,
-				 QNPU_RESET_TRIES);
-			qnpu_device_power_cycle(npu);
-		}
-	} while (ret == -ETIMEDOUT && ++tries < QNPU_RESET_TRIES);
+		if (ret != -ETIMEDOUT)
+			break;
+		drm_warn(&npu->drm, "no answer to a reset, try %u of %u\n", try, QNPU_RESET_TRIES);
+		qnpu_device_power_cycle(npu);
+	}
 
 	return ret;
 }
 
-/**
- * qnpu_device_start - bring a card that was reset to work
- * @npu: device
- */
+/* Start a device that was reset. */
 void qnpu_device_start(struct qnpu_device *npu)
 {
 	qnpu_write64(npu, NPU_REG_ASID_TABLE, npu->mmu.asid_table | NPU_ASID_TABLE_SYSTEM);
@@ -245,24 +231,15 @@ void qnpu_device_start(struct qnpu_device *npu)
 	qnpu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
 }
 
-/**
- * qnpu_device_stop - make sure that the card does not touch memory any more
- * @npu: device
- */
+/* Keep the device from memory, also one that ignores a reset. */
 void qnpu_device_stop(struct qnpu_device *npu)
 {
 	if (qnpu_device_try_reset(npu))
 		drm_warn(&npu->drm, "the card does not answer a reset\n");
-
-	/* What does not obey a reset is cut off from the bus. */
 	qnpu_bus_cut_off(npu);
 }
 
-/**
- * qnpu_device_time - look at the card's clock and at the system's
- * @npu: device, entered
- * @info: answer
- */
+/* Read the device's clock and the system's at one moment; the device is entered. */
 void qnpu_device_time(struct qnpu_device *npu, struct drm_npu_time_info *info)
 {
 	unsigned long flags;
@@ -278,36 +255,10 @@ void qnpu_device_time(struct qnpu_device *npu, struct drm_npu_time_info *info)
 	info->monotonic_ns = before + info->window_ns / 2;
 }
 
-/**
- * qnpu_device_keep_counters - remember what the card has counted, which it is about to forget
- * @npu: device, its reset_lock held for writing
- */
-void qnpu_device_keep_counters(struct qnpu_device *npu)
-{
-	struct drm_npu_status_info info;
-	struct qnpu_kept *kept = &npu->kept;
-	u32 core;
-
-	lockdep_assert_held_write(&npu->reset_lock);
-
-	qnpu_device_status(npu, &info);
-	kept->ecc_corrected = info.ecc_corrected;
-	kept->ecc_uncorrected = info.ecc_uncorrected;
-	for (core = 0; core < npu->info.cores; core++) {
-		kept->busy_cycles[core] = info.busy_cycles[core];
-		kept->jobs[core] = info.jobs[core];
-		kept->busy_ns[core] = info.busy_ns[core];
-	}
-}
-
-/**
- * qnpu_device_status - read sensors and counters
- * @npu: device, entered
- * @info: answer
- */
+/* Read sensors and counters; the device is entered. */
 void qnpu_device_status(struct qnpu_device *npu, struct drm_npu_status_info *info)
 {
-	const struct qnpu_kept *kept = &npu->kept;
+	const struct drm_npu_status_info *kept = &npu->kept;
 	u32 core;
 
 	BUILD_BUG_ON(DRM_NPU_MAX_CORES != NPU_MAX_CORES);

@@ -28,177 +28,75 @@
 
 struct qnpu_hw_queue;
 
-/** struct qnpu_kept - what counters of the card said before it was switched off, since a reset */
-struct qnpu_kept {
-	/** @busy_cycles: modelled cycles of each core */
-	u64 busy_cycles[NPU_MAX_CORES];
-
-	/** @jobs: jobs of each core */
-	u64 jobs[NPU_MAX_CORES];
-
-	/** @busy_ns: time in which each core had a job */
-	u64 busy_ns[NPU_MAX_CORES];
-
-	/** @ecc_corrected: memory errors */
-	u32 ecc_corrected;
-
-	/** @ecc_uncorrected: likewise */
-	u32 ecc_uncorrected;
-};
-
-/** struct qnpu_counters - what happened since probe */
+/* What happened since probe. */
 struct qnpu_counters {
-	/** @core_resets: resets of single cores */
-	atomic_t core_resets;
-
-	/** @aborted_jobs: jobs that the watchdog has killed */
-	atomic_t aborted_jobs;
-
-	/** @thermal_events: times that the temperature limit was passed, either way */
-	atomic_t thermal_events;
-
-	/** @done_ns: when the last job of each core was seen to be done, ktime_get_ns() */
-	atomic64_t done_ns[NPU_MAX_CORES];
+	atomic_t core_resets;		/* resets of single cores */
+	atomic_t aborted_jobs;		/* jobs that the watchdog has killed */
+	atomic_t thermal_events;	/* crossings of the temperature limit, both ways */
+	atomic64_t done_ns[NPU_MAX_CORES]; /* last completion seen on each core, ktime_get_ns() */
 };
 
-/**
- * struct qnpu_device - one card
- *
- * Lives until the last reference to @drm is gone, which can be long after the card itself is.
- */
+/* A device. Lives until the last reference to drm, perhaps long after the hardware is gone. */
 struct qnpu_device {
-	/** @drm: base class; its parent is the card's PCI function, or the platform device */
-	struct drm_device drm;
-
-	/** @bus: what depends on that */
+	struct drm_device drm;		/* its parent is the PCI function or the platform device */
 	const struct qnpu_bus_ops *bus;
 
-	/** @runtime_pm: it is switched off while nobody needs it; constant after probe */
-	bool runtime_pm;
+	/* Constant after probe; regs and ddr are valid inside qnpu_device_enter(). */
+	bool runtime_pm;		/* it is switched off while unused */
+	bool coherent;			/* it and the CPU see each other's caches */
+	void __iomem *regs;		/* BAR0 */
+	void __iomem *ddr;		/* BAR2, write-combined; NULL: no memory of its own */
+	resource_size_t ddr_phys;	/* CPU physical address of BAR2 */
+	resource_size_t ddr_mapped;	/* size of BAR2 */
+	struct drm_npu_dev_info info;	/* the identity registers */
+	u32 asids;			/* entries of the ASID table */
+	u32 max_ring_log2;		/* largest ring */
 
-	/** @coherent: it sees the processors' caches, and they see what it writes; constant */
-	bool coherent;
-
-	/** @regs: registers, BAR0; valid inside qnpu_device_enter(), and during probe and remove */
-	void __iomem *regs;
-
-	/** @ddr: BAR2, write-combined; valid as @regs. NULL: it has no memory of its own */
-	void __iomem *ddr;
-
-	/** @ddr_phys: CPU physical address of BAR2 */
-	resource_size_t ddr_phys;
-
-	/** @ddr_mapped: size of BAR2 */
-	resource_size_t ddr_mapped;
-
-	/** @info: what the identity registers said, constant after probe */
-	struct drm_npu_dev_info info;
-
-	/** @asids: entries of the ASID table, constant after probe */
-	u32 asids;
-
-	/** @max_ring_log2: largest ring, constant after probe */
-	u32 max_ring_log2;
-
-	/** @mem: card and system memory */
 	struct qnpu_mem mem;
-
-	/** @copy: zeroes and moves memory */
 	struct qnpu_copy copy;
-
-	/** @mmu: page tables and invalidation */
 	struct qnpu_mmu mmu;
-
-	/** @irq: interrupt vectors */
 	struct qnpu_irq irq;
+	struct qnpu_attach attach;
 
-	/**
-	 * @reset_lock: held for reading by each access to the device or its memory, see
-	 * qnpu_device_enter(); for writing over a reset of any kind. Outside of @hw_lock. No memory
-	 * is allocated and no job is waited for under it: the end of a job may wait for it.
+	/*
+	 * Read-locked to touch the device or its memory, see qnpu_device_enter(); write-locked over
+	 * each reset. Outside of hw_lock. No memory is allocated and no job is waited for under
+	 * it: the end of a job may wait for it.
 	 */
 	struct rw_semaphore reset_lock;
-
-	/**
-	 * @hw_lock: serialises whatever starts, stops or resets queues and the card; held over
-	 * waits for the card, never over waits for a job, never while memory is allocated
+	/*
+	 * Serialises start, stop and reset of queues and of the device. Held over waits for the
+	 * device, never over waits for a job, and never while memory is allocated.
 	 */
 	struct mutex hw_lock;
 
-	/** @attach: which contexts have a queue pair */
-	struct qnpu_attach attach;
+	struct list_head ctxs;		/* contexts that are not killed, under hw_lock */
+	struct qnpu_hw_queue *queues[NPU_MAX_QUEUES]; /* by queue pair; written under hw_lock */
+	atomic_t contexts;		/* contexts with DMA mappings, see qnpu_ctx_kill_all() */
+	u32 resets;			/* device resets since probe; written under hw_lock */
+	u32 reset_cause;		/* DRM_NPU_CAUSE_ of the last reset or stop; hw_lock */
 
-	/** @ctxs: all contexts that are not killed, under @hw_lock */
-	struct list_head ctxs;
+	/* Written under reset_lock. */
+	bool offline;			/* after an error of the bus, until it is repaired */
+	bool asleep;			/* the device sleeps, with the system or alone */
+	bool wedged;			/* a reset did not help: the device is left alone */
+	u32 losses;			/* times that a lost card came back, its memory empty */
+	unsigned long offline_since;	/* jiffies */
+	struct drm_npu_status_info kept; /* what was counted before it slept */
+	wait_queue_head_t online_wait;	/* woken when offline or asleep ends */
 
-	/** @queues: queues with a queue pair, by its number; written under @hw_lock */
-	struct qnpu_hw_queue *queues[NPU_MAX_QUEUES];
-
-	/** @contexts: those that have memory mapped for DMA, see qnpu_ctx_kill_all() */
-	atomic_t contexts;
-
-	/** @resets: device resets since probe; written under @hw_lock */
-	u32 resets;
-
-	/**
-	 * @reset_cause: cause of the last reset, or stop of a queue, DRM_NPU_CAUSE_; written under
-	 * @hw_lock
-	 */
-	u32 reset_cause;
-
-	/** @offline: after an error of the bus, until it is repaired; written under @reset_lock */
-	bool offline;
-
-	/** @asleep: the device sleeps, with the system or alone; written under @reset_lock */
-	bool asleep;
-	/** @online_wait: woken when @offline or @asleep ends */
-	wait_queue_head_t online_wait;
-
-	/** @offline_since: when that began, jiffies */
-	unsigned long offline_since;
-
-	/** @wedged: even a reset did not help, the card is left alone; written under @reset_lock */
-	bool wedged;
-	/**
-	 * @losses: times that a lost card came back with empty memory; written under @reset_lock
-	 */
-	u32 losses;
-
-	/** @kept: what was counted before it slept; written under @reset_lock */
-	struct qnpu_kept kept;
-
-	/** @counters: for those who watch */
 	struct qnpu_counters counters;
-
-	/** @utilisation: likewise */
 	struct qnpu_utilisation utilisation;
-
-	/** @load: what devfreq looks at */
-	struct qnpu_load load;
-
-	/** @clock: what it chooses */
-	struct qnpu_clock clock;
-
-	/** @timeout_wq: ordered, runs the watchdogs of all contexts, so that they never race */
-	struct workqueue_struct *timeout_wq;
-
-	/** @reset_wanted: see qnpu_recover_request(); cleared by a reset */
-	bool reset_wanted;
-
-	/** @event_work: resets the device if that was requested, or something has failed */
-	struct work_struct event_work;
-
-	/** @pulse_work: looks at a card that says nothing */
-	struct delayed_work pulse_work;
-
-	/** @cache_watch: what sees forgotten cache maintenance; NULL: nobody does; constant */
-	struct qnpu_cache_watch *cache_watch;
-
-	/** @coredump: the dump that is being made */
+	struct qnpu_load load;		/* what devfreq measures */
+	struct qnpu_clock clock;	/* what devfreq sets */
+	struct qnpu_cache_watch *cache_watch; /* NULL: there is none; constant */
 	struct qnpu_coredump coredump;
 
-	/** @lost_work: tells user space when the card is lost */
-	struct work_struct lost_work;
+	struct workqueue_struct *timeout_wq; /* ordered: no two watchdogs run at once */
+	bool reset_wanted;		/* see qnpu_recover_request(); cleared by a reset */
+	struct work_struct event_work;	/* handles events that need a sleeping context */
+	struct delayed_work pulse_work;	/* looks at a device that raises no interrupt */
+	struct work_struct lost_work;	/* reports a lost device to user space */
 };
 
 static inline struct qnpu_device *to_qnpu_device(struct drm_device *drm)
@@ -226,7 +124,7 @@ static inline void qnpu_write64(struct qnpu_device *npu, u32 reg, u64 value)
 	writeq(value, npu->regs + reg);
 }
 
-/* What a register reads as whose card is absent or dead, or has no power. */
+/* The device is absent or dead, or has no power: all registers read as ones. */
 static inline bool qnpu_is_gone(u32 value)
 {
 	return value == ~0u;
@@ -258,12 +156,10 @@ int qnpu_device_enter(struct qnpu_device *npu, int *idx);
 bool qnpu_device_enter_awake(struct qnpu_device *npu, int *idx);
 bool qnpu_device_try_enter(struct qnpu_device *npu, int *idx);
 void qnpu_device_exit(struct qnpu_device *npu, int idx);
-
 int qnpu_device_identify(struct qnpu_device *npu);
 int qnpu_device_reset(struct qnpu_device *npu);
 void qnpu_device_start(struct qnpu_device *npu);
 void qnpu_device_stop(struct qnpu_device *npu);
-void qnpu_device_keep_counters(struct qnpu_device *npu);
 void qnpu_device_status(struct qnpu_device *npu, struct drm_npu_status_info *info);
 void qnpu_device_time(struct qnpu_device *npu, struct drm_npu_time_info *info);
 

@@ -5,6 +5,8 @@
 #include <linux/dma-map-ops.h>
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
+#include <linux/pci.h>
+#include <linux/platform_device.h>
 
 #include <drm/drm_accel.h>
 #include <drm/drm_gem.h>
@@ -20,10 +22,10 @@
 #include "qnpu_debugfs.h"
 #include "qnpu_devfreq.h"
 #include "qnpu_device.h"
-#include "qnpu_drv.h"
 #include "qnpu_file.h"
 #include "qnpu_gem.h"
 #include "qnpu_hwmon.h"
+#include "qnpu_ioctl.h"
 #include "qnpu_job.h"
 #include "qnpu_pages.h"
 #include "qnpu_prime.h"
@@ -35,12 +37,7 @@
 #include "qnpu_userptr.h"
 #include "qnpu_vm.h"
 
-#define QNPU_DRIVER_MAJOR	1
-#define QNPU_DRIVER_MINOR	0
-
-/* Calls */
-
-/* A card that is lost answers like one that is gone. */
+/* A device that is lost answers like one that is gone. */
 static int qnpu_check_lost(struct file *filp)
 {
 	struct drm_file *file = filp->private_data;
@@ -48,82 +45,36 @@ static int qnpu_check_lost(struct file *filp)
 	return READ_ONCE(to_qnpu_device(file->minor->dev)->wedged) ? -ENODEV : 0;
 }
 
-/* A flag in the offset says how to map. qnpu_gem_mmap() has the last word. */
-static int qnpu_mmap_take_flag(struct vm_area_struct *vma)
+static int qnpu_mmap(struct file *filp, struct vm_area_struct *vma)
 {
 	const unsigned long flag = DRM_NPU_MMAP_WC >> PAGE_SHIFT;
+	struct drm_file *file = filp->private_data;
 
 	BUILD_BUG_ON(flag > U32_MAX);
 	BUILD_BUG_ON(flag < DRM_FILE_PAGE_OFFSET_START + DRM_FILE_PAGE_OFFSET_SIZE);
 
-	if (!(vma->vm_pgoff & flag))
-		return 0;
-	vma->vm_pgoff &= ~flag;
-	if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
-		return -EINVAL;
-	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
-
-	return 0;
-}
-
-static int qnpu_mmap(struct file *filp, struct vm_area_struct *vma)
-{
-	struct drm_file *file = filp->private_data;
-	int ret;
-
 	if (drm_dev_is_unplugged(file->minor->dev) || qnpu_check_lost(filp))
 		return -ENODEV;
-	ret = qnpu_mmap_take_flag(vma);
-	if (ret)
-		return ret;
+	/* A flag in the offset asks for an uncached mapping. qnpu_gem_mmap() decides. */
+	if (vma->vm_pgoff & flag) {
+		vma->vm_pgoff &= ~flag;
+		if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
+			return -EINVAL;
+		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+	}
 	if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
 		return qnpu_ctx_mmap_fence(file, vma);
 
 	return drm_gem_mmap(filp, vma);
 }
 
-/*
- * DRM's own calls that make sense here. Some of the others take it for granted that a file has a
- * display master, which those of accel nodes have not, and crash: DRM_IOCTL_GET_MAGIC and
- * DRM_IOCTL_GET_UNIQUE do so (upstream/drm, patch 1).
- */
-static bool qnpu_ioctl_is_allowed(unsigned int cmd)
-{
-	unsigned int nr = DRM_IOCTL_NR(cmd);
-
-	if (nr >= DRM_COMMAND_BASE && nr < DRM_COMMAND_END)
-		return true;
-
-	switch (nr) {
-	case DRM_IOCTL_NR(DRM_IOCTL_VERSION):
-	case DRM_IOCTL_NR(DRM_IOCTL_GET_CAP):
-	case DRM_IOCTL_NR(DRM_IOCTL_GEM_CLOSE):
-	case DRM_IOCTL_NR(DRM_IOCTL_PRIME_HANDLE_TO_FD):
-	case DRM_IOCTL_NR(DRM_IOCTL_PRIME_FD_TO_HANDLE):
-	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_CREATE):
-	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_DESTROY):
-	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD):
-	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE):
-	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_WAIT):
-	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_RESET):
-	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_SIGNAL):
-	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT):
-	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_QUERY):
-	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_TRANSFER):
-	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL):
-	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_EVENTFD):
-#ifdef DRM_IOCTL_SET_CLIENT_NAME
-	case DRM_IOCTL_NR(DRM_IOCTL_SET_CLIENT_NAME):
-#endif
-		return true;
-	default:
-		return false;
-	}
-}
-
 static int qnpu_ioctl_check(struct file *filp, unsigned int cmd)
 {
-	return qnpu_ioctl_is_allowed(cmd) ? qnpu_check_lost(filp) : -EACCES;
+	int ret = qnpu_check_lost(filp);
+
+	ret = ret ?: qnpu_ioctl_filter(cmd);
+
+	return ret;
 }
 
 static long qnpu_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
@@ -198,8 +149,9 @@ const struct drm_driver qnpu_driver = {
 #ifdef QNPU_HAVE_DRIVER_DATE
 	.date = "20260101",
 #endif
-	.major = QNPU_DRIVER_MAJOR,
-	.minor = QNPU_DRIVER_MINOR,
+	/* For the history see also uapi/drm/npu_accel.h. */
+	.major = 1,
+	.minor = 0,
 };
 
 /* Probe */
@@ -209,16 +161,22 @@ static void qnpu_destroy_wq(struct drm_device *drm, void *wq)
 	destroy_workqueue(wq);
 }
 
-/* The workqueue ends with the device. */
-static int qnpu_adopt_wq(struct qnpu_device *npu, struct workqueue_struct *wq)
-{
-	return wq ? drmm_add_action_or_reset(&npu->drm, qnpu_destroy_wq, wq) : -ENOMEM;
-}
-
 static int qnpu_probe_software(struct qnpu_device *npu)
 {
+	struct device *dev = npu->drm.dev;
 	u64 window;
 	int ret;
+
+	npu->coherent = dev_is_dma_coherent(dev);
+	if (!npu->coherent) {
+		npu->info.flags |= DRM_NPU_INFO_NONCOHERENT;
+		npu->info.cache_line = dma_get_cache_alignment();
+	}
+	/* Entries of page tables have room for 52 bits of an address. */
+	ret = dma_set_mask_and_coherent(dev, DMA_BIT_MASK(52));
+	if (ret)
+		return ret;
+	dma_set_max_seg_size(dev, UINT_MAX);
 
 	ret = drmm_mutex_init(&npu->drm, &npu->hw_lock);
 	if (ret)
@@ -227,9 +185,10 @@ static int qnpu_probe_software(struct qnpu_device *npu)
 	init_rwsem(&npu->reset_lock);
 	init_waitqueue_head(&npu->online_wait);
 
-
 	npu->timeout_wq = alloc_ordered_workqueue("qnpu-timeout", WQ_MEM_RECLAIM);
-	ret = qnpu_adopt_wq(npu, npu->timeout_wq);
+	if (!npu->timeout_wq)
+		return -ENOMEM;
+	ret = drmm_add_action_or_reset(&npu->drm, qnpu_destroy_wq, npu->timeout_wq);
 	if (ret)
 		return ret;
 	INIT_WORK(&npu->event_work, qnpu_recover_event_work);
@@ -240,12 +199,11 @@ static int qnpu_probe_software(struct qnpu_device *npu)
 	window = npu->drm.accel->index % QNPU_VA_WINDOWS * QNPU_VA_WINDOW;
 	npu->info.va_start = window + QNPU_VA_EMPTY;
 	npu->info.va_end = window + QNPU_VA_WINDOW;
+	npu->info.bus = npu->bus->kind;
 	npu->info.max_regions = NPU_MAX_REGIONS;
 	npu->info.max_jobs = QNPU_SUBMIT_MAX_JOBS;
 	npu->info.max_in_flight = QNPU_CTX_MAX_JOBS;
-
 	qnpu_load_init(&npu->load);
-
 	ret = qnpu_sysfs_init(npu);
 	if (ret)
 		return ret;
@@ -257,21 +215,6 @@ static int qnpu_probe_software(struct qnpu_device *npu)
 		return ret;
 
 	return qnpu_mem_init(npu);
-}
-
-/* It can reach all memory that an entry of its page tables can name, in pieces of any size. */
-static int qnpu_probe_dma(struct qnpu_device *npu)
-{
-	struct device *dev = npu->drm.dev;
-
-	npu->coherent = dev_is_dma_coherent(dev);
-	if (!npu->coherent)
-		npu->info.flags |= DRM_NPU_INFO_NONCOHERENT;
-	if (!npu->coherent)
-		npu->info.cache_line = dma_get_cache_alignment();
-	dma_set_max_seg_size(dev, UINT_MAX);
-
-	return dma_set_mask_and_coherent(dev, DMA_BIT_MASK(52));
 }
 
 static void qnpu_probe_say(struct qnpu_device *npu)
@@ -288,19 +231,14 @@ static void qnpu_probe_say(struct qnpu_device *npu)
 }
 
 /**
- * qnpu_drv_probe - bring a device to work
- * @npu: device, its registers mapped, with what they need; drvdata of its parent
+ * qnpu_drv_probe - the part of probe that all buses share
+ * @npu: device, its registers mapped and powered; drvdata of its parent
  */
 int qnpu_drv_probe(struct qnpu_device *npu)
 {
 	int ret;
 
-	npu->info.bus = npu->bus->kind;
-	ret = qnpu_probe_dma(npu);
-	if (ret)
-		return ret;
-
-	/* Whatever the card did for its last driver ends before it may access memory for us. */
+	/* What the device does for an earlier driver ends before it may access memory again. */
 	ret = qnpu_device_reset(npu);
 	if (ret == -EIO)
 		drm_err(&npu->drm, "all registers read as ones: it is absent, or has no power or clock\n");
@@ -314,50 +252,39 @@ int qnpu_drv_probe(struct qnpu_device *npu)
 	ret = qnpu_probe_software(npu);
 	if (ret)
 		return ret;
+	ret = qnpu_attach_init(npu);
+	if (ret)
+		return ret;
 
 	qnpu_bus_let_on(npu);
 	ret = qnpu_irq_init(npu);
 	if (ret)
-		return ret;
+		goto err_remove;
 	qnpu_device_start(npu);
-	ret = qnpu_attach_init(npu);
-	if (ret)
-		goto err_stop;
 	ret = qnpu_copy_init(npu);
 	if (ret)
-		goto err_stop;
-
+		goto err_remove;
 	qnpu_debugfs_init(npu);
 	qnpu_devfreq_init(npu);
 	ret = qnpu_hwmon_init(npu);
 	if (ret)
-		goto err_copy;
+		goto err_remove;
 	ret = drm_dev_register(&npu->drm, 0);
 	if (ret)
-		goto err_copy;
+		goto err_remove;
 
 	qnpu_recover_pulse(npu);
 	qnpu_probe_say(npu);
 
 	return 0;
 
-err_copy:
-	qnpu_copy_fini(npu);
-err_stop:
-	qnpu_device_stop(npu);
-	qnpu_irq_fini(npu);
-	/* What an interrupt has asked for meanwhile, and what that may have found out. */
-	qnpu_cache_watch_fini(npu);
-	cancel_work_sync(&npu->event_work);
-	cancel_work_sync(&npu->lost_work);
-	qnpu_attach_fini(npu);
+err_remove:
+	qnpu_drv_remove(npu);
+
 	return ret;
 }
 
-/**
- * qnpu_drv_shutdown - the system goes down: the device leaves its memory alone
- * @npu: device; it stays bound, and calls fail with -ENODEV
- */
+/* The system goes down: the device leaves memory alone, stays bound, and calls return -ENODEV. */
 void qnpu_drv_shutdown(struct qnpu_device *npu)
 {
 	cancel_delayed_work_sync(&npu->pulse_work);
@@ -365,16 +292,15 @@ void qnpu_drv_shutdown(struct qnpu_device *npu)
 }
 
 /**
- * qnpu_drv_remove - let go of a device
+ * qnpu_drv_remove - let go of a device; also of one whose probe has failed
  * @npu: device
  *
- * Nobody is told to go away: files stay open, their calls fail with -ENODEV, unfinished jobs end
- * with -ENODEV, and mappings show harmless pages.
+ * Files stay open: their calls fail with -ENODEV, unfinished jobs end with -ENODEV, and mappings
+ * show dummy pages.
  */
 void qnpu_drv_remove(struct qnpu_device *npu)
 {
-	cancel_delayed_work_sync(&npu->pulse_work);
-	qnpu_recover_end(npu);
+	qnpu_drv_shutdown(npu);
 	drm_dev_unplug(&npu->drm);
 	qnpu_irq_fini(npu);
 	qnpu_cache_watch_fini(npu);
@@ -401,31 +327,33 @@ static int __init qnpu_init(void)
 	if (ret)
 		return ret;
 
-	ret = qnpu_pci_register();
+	ret = pci_register_driver(&qnpu_pci_driver);
 	if (ret)
 		goto err_job;
-	ret = qnpu_platform_register();
+	if (IS_ENABLED(CONFIG_OF))
+		ret = platform_driver_register(&qnpu_platform_driver);
 	if (ret)
 		goto err_pci;
 
 	return 0;
 
 err_pci:
-	qnpu_pci_unregister();
+	pci_unregister_driver(&qnpu_pci_driver);
 err_job:
 	qnpu_job_module_exit();
 	return ret;
 }
 
-/* Without tasks that are preempted in the kernel, RCU waits for all of them. */
+/* Without preemption of tasks in the kernel, RCU waits for all tasks. */
 #ifndef CONFIG_TASKS_RCU
 #define synchronize_rcu_tasks synchronize_rcu
 #endif
 
 static void __exit qnpu_exit(void)
 {
-	qnpu_platform_unregister();
-	qnpu_pci_unregister();
+	if (IS_ENABLED(CONFIG_OF))
+		platform_driver_unregister(&qnpu_platform_driver);
+	pci_unregister_driver(&qnpu_pci_driver);
 	qnpu_job_module_exit();
 	/* Fences have dropped their references to the module, but may be still on their way out. */
 	synchronize_rcu_tasks();

@@ -10,11 +10,7 @@
 #include "qnpu_job.h"
 #include "qnpu_vm.h"
 
-/**
- * qnpu_file_open - a process opens the node
- * @drm: device
- * @file: the new file
- */
+/* drm_driver.open */
 int qnpu_file_open(struct drm_device *drm, struct drm_file *file)
 {
 	struct qnpu_file *nfile;
@@ -27,7 +23,6 @@ int qnpu_file_open(struct drm_device *drm, struct drm_file *file)
 		return -ENOMEM;
 
 	nfile->npu = to_qnpu_device(drm);
-
 	mutex_init(&nfile->lock);
 	xa_init_flags(&nfile->ctxs, XA_FLAGS_ALLOC1);
 	qnpu_cache_watch_opened(nfile);
@@ -36,31 +31,20 @@ int qnpu_file_open(struct drm_device *drm, struct drm_file *file)
 	return 0;
 }
 
-/**
- * qnpu_file_postclose - the last reference to a file is gone
- * @drm: device
- * @file: file, its buffers already released
- */
+/* drm_driver.postclose: the buffers of the file are released already. */
 void qnpu_file_postclose(struct drm_device *drm, struct drm_file *file)
 {
 	struct qnpu_file *nfile = to_qnpu_file(file);
 
 	qnpu_ctx_close(file);
-
 	if (nfile->vm)
 		qnpu_vm_wait_released(nfile->vm);
 	qnpu_vm_put(nfile->vm);
-
 	mutex_destroy(&nfile->lock);
 	kfree(nfile);
 }
 
-/**
- * qnpu_file_vm - address space of a file
- * @file: file
- *
- * Made when first asked for: a file that only asks questions needs none.
- */
+/* The address space of a file. It is created at the first call: queries need none. */
 struct qnpu_vm *qnpu_file_vm(struct drm_file *file)
 {
 	struct qnpu_file *nfile = to_qnpu_file(file);

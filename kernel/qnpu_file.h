@@ -12,31 +12,17 @@
 
 struct drm_device;
 struct qnpu_device;
-
 struct qnpu_vm;
 
-/** struct qnpu_file - an open file */
+/* An open file. */
 struct qnpu_file {
-	/** @npu: device */
 	struct qnpu_device *npu;
-
-	/** @opener: the process that has opened it, where there is a cache watch; constant */
-	struct qnpu_cache_task opener;
-
-	/** @opener_space: likewise physical address of its page table; 0: not known */
-	u64 opener_space;
-
-	/** @closing: nobody uses it any more, and all reports of the cache watch are looked into */
-	bool closing;
-
-	/** @lock: protects the creation of @vm */
-	struct mutex lock;
-
-	/** @vm: address space, made when it is first needed, then constant */
-	struct qnpu_vm *vm;
-
-	/** @ctxs: contexts by id; locks itself */
-	struct xarray ctxs;
+	struct qnpu_cache_task opener;	/* the opening process, if there is a cache watch; constant */
+	u64 opener_space;		/* physical address of its page table, or 0 */
+	bool closing;			/* unused, and the cache watch has handled all reports */
+	struct mutex lock;		/* serialises the creation of vm */
+	struct qnpu_vm *vm;		/* address space, or NULL; constant once it is created */
+	struct xarray ctxs;		/* contexts by id; has a lock of its own */
 };
 
 static inline struct qnpu_file *to_qnpu_file(struct drm_file *file)

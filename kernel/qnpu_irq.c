@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts. MSI-X vectors of a card: number 0 carries the card's events, the others the
- * completions of groups of queues (number 0 also those, where the system has only one vector to
- * give). A block of a SoC has a single line that stands for vector 0.
+ * Interrupts. MSI-X vector 0 of a card carries events, the others carry the completions of groups
+ * of queues. Vector 0 has those, too, where the system grants a single vector. The interrupt line
+ * of a SoC block stands for vector 0.
  *
- * The hard handler takes completions, since a job's latency is what users see. It takes a bounded
- * number of them; a thread takes the others.
+ * The hard handler takes a bounded number of completions, since it decides the latency of a job;
+ * a thread takes the rest.
  */
 #include <linux/interrupt.h>
 
@@ -19,12 +19,11 @@
 /* Completions that a hard handler takes. */
 #define QNPU_IRQ_COMPLETIONS	16
 
-/**
- * qnpu_irq_look - see to the card's events
- * @npu: device, entered
+/*
+ * Handle pending events; the device is entered, or this is the handler.
  *
- * An event whose interrupt was lost raises none again until it is cleared: so this is called now
- * and then without one, too.
+ * An event whose interrupt was lost raises no other one until it is cleared, so the periodic work
+ * and the watchdog call this as well.
  */
 void qnpu_irq_look(struct qnpu_device *npu)
 {
@@ -35,7 +34,7 @@ void qnpu_irq_look(struct qnpu_device *npu)
 	if (!events || qnpu_is_gone(events))
 		return;
 
-	/* Cleared before it is acted on: what happens from here on raises the vector again. */
+	/* Cleared before it is acted on: a later event raises the vector again. */
 	qnpu_write(npu, NPU_REG_EVENT_STATUS, events);
 
 	if (events & NPU_EVENT_STATUS_INVALIDATED)
@@ -55,9 +54,10 @@ void qnpu_irq_look(struct qnpu_device *npu)
 		queue_work(npu->timeout_wq, &npu->event_work);
 }
 
-/* Takes at most so many completions of a vector's queues; returns false if there may be more. */
-static bool qnpu_irq_process(struct qnpu_vector *vector, u32 most)
+/* Take QNPU_IRQ_COMPLETIONS at most; returns false if there may be more. */
+static bool qnpu_irq_process(struct qnpu_vector *vector)
 {
+	u32 most = QNPU_IRQ_COMPLETIONS;
 	struct qnpu_hw_queue *queue;
 	unsigned long flags;
 
@@ -79,18 +79,18 @@ static irqreturn_t qnpu_irq_handler(int irq, void *data)
 	if (!vector->index)
 		qnpu_irq_look(vector->npu);
 
-	return qnpu_irq_process(vector, QNPU_IRQ_COMPLETIONS) ? IRQ_HANDLED : IRQ_WAKE_THREAD;
+	return qnpu_irq_process(vector) ? IRQ_HANDLED : IRQ_WAKE_THREAD;
 }
 
 static irqreturn_t qnpu_irq_thread(int irq, void *data)
 {
-	while (!qnpu_irq_process(data, QNPU_IRQ_COMPLETIONS))
+	while (!qnpu_irq_process(data))
 		cond_resched();
 
 	return IRQ_HANDLED;
 }
 
-/* The line is a level: what keeps it up is cleared before anything is looked at. */
+/* The line is a level: its cause is cleared before anything is looked at. */
 static irqreturn_t qnpu_irq_line_handler(int irq, void *data)
 {
 	struct qnpu_vector *vector = data;
@@ -115,9 +115,9 @@ static irqreturn_t qnpu_irq_line_handler(int irq, void *data)
 }
 
 /**
- * qnpu_irq_test - let the card raise a vector, and wait for it
+ * qnpu_irq_test - let a device raise a vector, and wait for it
  * @npu: device, entered
- * @ns: time from the register to the woken thread: what no job can be faster than
+ * @ns: time from the register to the woken thread, a lower bound for any job
  */
 int qnpu_irq_test(struct qnpu_device *npu, u64 *ns)
 {
@@ -136,58 +136,50 @@ int qnpu_irq_test(struct qnpu_device *npu, u64 *ns)
 	return left ? 0 : -ETIMEDOUT;
 }
 
-static int qnpu_irq_request(struct qnpu_device *npu, u32 index)
-{
-	struct qnpu_vector *vector = &npu->irq.vectors[index];
-
-	vector->npu = npu;
-	vector->index = index;
-	spin_lock_init(&vector->lock);
-	INIT_LIST_HEAD(&vector->queues);
-	vector->irq = npu->bus->irq_number(npu, index);
-
-	return request_threaded_irq(vector->irq, npu->bus->line ? qnpu_irq_line_handler :
-								  qnpu_irq_handler,
-				    qnpu_irq_thread, 0, "qnpu", vector);
-}
-
-/**
- * qnpu_irq_init - allocate and request the vectors
- * @npu: device
- */
+/* Allocate and request the vectors. After a failure qnpu_irq_fini() frees those requested. */
 int qnpu_irq_init(struct qnpu_device *npu)
 {
-	u32 want = min_t(u32, npu->irq.hw_vectors, QNPU_MAX_VECTORS);
-	int count, i, ret;
+	irq_handler_t handler = npu->bus->line ? qnpu_irq_line_handler : qnpu_irq_handler;
+	u32 want = min3(npu->irq.hw_vectors, (u32)QNPU_MAX_VECTORS, npu->info.queues + 1);
+	struct qnpu_irq *irq = &npu->irq;
+	int i, count, ret;
 
-	init_completion(&npu->irq.tested);
-	ret = drmm_mutex_init(&npu->drm, &npu->irq.test_lock);
+	init_completion(&irq->tested);
+	ret = drmm_mutex_init(&npu->drm, &irq->test_lock);
 	if (ret)
 		return ret;
-
-	want = min_t(u32, want, npu->info.queues + 1);
-	count = npu->bus->irq_alloc(npu, want);
+	count = npu->bus->irqs(npu, want);
 	if (count < 0)
 		return count;
 
 	for (i = 0; i < count; i++) {
-		ret = qnpu_irq_request(npu, i);
+		struct qnpu_vector *vector = &irq->vectors[i];
+
+		vector->npu = npu;
+		vector->index = i;
+		spin_lock_init(&vector->lock);
+		INIT_LIST_HEAD(&vector->queues);
+		ret = request_threaded_irq(vector->irq, handler, qnpu_irq_thread, 0, "qnpu",
+					   vector);
 		if (ret)
-			goto err;
-		npu->irq.count = i + 1;
+			return ret;
+		irq->count++;
 	}
 
 	return 0;
-
-err:
-	qnpu_irq_fini(npu);
-	return ret;
 }
 
-/**
- * qnpu_irq_disable - no handler runs on return, nor until qnpu_irq_enable()
- * @npu: device
- */
+/* Free the vectors; no handler runs afterwards. */
+void qnpu_irq_fini(struct qnpu_device *npu)
+{
+	while (npu->irq.count) {
+		struct qnpu_vector *vector = &npu->irq.vectors[--npu->irq.count];
+
+		free_irq(vector->irq, vector);
+	}
+}
+
+/* No handler runs on return, nor until qnpu_irq_enable(). */
 void qnpu_irq_disable(struct qnpu_device *npu)
 {
 	u32 i;
@@ -196,10 +188,6 @@ void qnpu_irq_disable(struct qnpu_device *npu)
 		disable_irq(npu->irq.vectors[i].irq);
 }
 
-/**
- * qnpu_irq_enable - undo qnpu_irq_disable()
- * @npu: device
- */
 void qnpu_irq_enable(struct qnpu_device *npu)
 {
 	u32 i;
@@ -208,26 +196,7 @@ void qnpu_irq_enable(struct qnpu_device *npu)
 		enable_irq(npu->irq.vectors[i].irq);
 }
 
-/**
- * qnpu_irq_fini - free the vectors; no handler runs afterwards
- * @npu: device
- */
-void qnpu_irq_fini(struct qnpu_device *npu)
-{
-	while (npu->irq.count) {
-		struct qnpu_vector *vector = &npu->irq.vectors[--npu->irq.count];
-
-		free_irq(vector->irq, vector);
-	}
-	if (npu->bus->irq_free)
-		npu->bus->irq_free(npu);
-}
-
-/**
- * qnpu_irq_vector_of_queue - the vector that serves a queue
- * @npu: device
- * @queue: number of the queue
- */
+/* The vector that serves queue number @queue. */
 struct qnpu_vector *qnpu_irq_vector_of_queue(struct qnpu_device *npu, u32 queue)
 {
 	u32 others = npu->irq.count - 1;
@@ -237,18 +206,12 @@ struct qnpu_vector *qnpu_irq_vector_of_queue(struct qnpu_device *npu, u32 queue)
 
 void qnpu_irq_add_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&vector->lock, flags);
+	guard(spinlock_irqsave)(&vector->lock);
 	list_add_tail(&queue->link, &vector->queues);
-	spin_unlock_irqrestore(&vector->lock, flags);
 }
 
 void qnpu_irq_remove_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&vector->lock, flags);
+	guard(spinlock_irqsave)(&vector->lock);
 	list_del_init(&queue->link);
-	spin_unlock_irqrestore(&vector->lock, flags);
 }

@@ -11,48 +11,30 @@
 struct qnpu_device;
 struct qnpu_hw_queue;
 
-/* One vector for events and one for each of so many groups of queues. */
+/* One vector for events, and one for each of up to 16 groups of queues. */
 #define QNPU_MAX_VECTORS	17
 
-/** struct qnpu_vector - one MSI-X vector, or the line of a block in a SoC */
+/* An MSI-X vector, or the interrupt line of a SoC block. */
 struct qnpu_vector {
-	/** @npu: its device */
 	struct qnpu_device *npu;
-
-	/** @index: number of the vector; 0 also carries events */
-	u32 index;
-
-	/** @irq: Linux interrupt number */
-	int irq;
-
-	/** @lock: protects @queues; taken by the handler, outside of a queue's lock */
-	spinlock_t lock;
-
-	/** @queues: queues whose completions raise this vector */
-	struct list_head queues;
+	u32 index;			/* number of the vector; 0 also carries events */
+	int irq;			/* Linux interrupt number */
+	spinlock_t lock;		/* protects queues; taken by handlers, outside queue locks */
+	struct list_head queues;	/* queues whose completions raise this vector */
 };
 
-/** struct qnpu_irq - the vectors of a device */
+/* The vectors of a device; the counts are constant after probe. */
 struct qnpu_irq {
-	/** @hw_vectors: vectors of the card, constant after probe */
-	u32 hw_vectors;
-
-	/** @count: vectors in use, constant after probe */
-	u32 count;
-
-	/** @vectors: the vectors */
+	u32 hw_vectors;			/* vectors that the device has */
+	u32 count;			/* vectors in use */
 	struct qnpu_vector vectors[QNPU_MAX_VECTORS];
-
-	/** @test_lock: one test at a time */
-	struct mutex test_lock;
-
-	/** @tested: vector 0 was raised without an event */
-	struct completion tested;
+	struct mutex test_lock;		/* serialises qnpu_irq_test() */
+	struct completion tested;	/* vector 0 was raised without an event */
 };
 
 int qnpu_irq_init(struct qnpu_device *npu);
-int qnpu_irq_test(struct qnpu_device *npu, u64 *ns);
 void qnpu_irq_fini(struct qnpu_device *npu);
+int qnpu_irq_test(struct qnpu_device *npu, u64 *ns);
 void qnpu_irq_disable(struct qnpu_device *npu);
 void qnpu_irq_enable(struct qnpu_device *npu);
 void qnpu_irq_look(struct qnpu_device *npu);

@@ -4,8 +4,7 @@
  * of the bus.
  *
  * The card's memory keeps its contents in all of these (docs/reference/hardware.md, section 9), so
- * page tables and buffers stay where they are. Queues and everything else that the card knows are
- * made anew.
+ * page tables and buffers stay in place. Queues and all other state of the card are set up again.
  */
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
@@ -16,53 +15,37 @@
 
 #include "qnpu_bus.h"
 #include "qnpu_device.h"
-#include "qnpu_drv.h"
 #include "qnpu_pm.h"
 #include "qnpu_recover.h"
 #include "qnpu_sysfs.h"
 
-/* What the shared parts ask for */
-
-static struct pci_dev *qnpu_to_pci_dev(struct qnpu_device *npu)
+/* The vectors are freed with the driver's other managed resources. */
+static int qnpu_pci_irqs(struct qnpu_device *npu, u32 want)
 {
-	return to_pci_dev(npu->drm.dev);
-}
-
-static int qnpu_pci_irq_alloc(struct qnpu_device *npu, u32 want)
-{
-	int count = pci_alloc_irq_vectors(qnpu_to_pci_dev(npu), 1, want, PCI_IRQ_MSIX);
+	struct pci_dev *pdev = to_pci_dev(npu->drm.dev);
+	int i, count = pci_alloc_irq_vectors(pdev, 1, want, PCI_IRQ_MSIX);
 
 	if (count < 0)
 		drm_err(&npu->drm, "no MSI-X vector: %d\n", count);
+	for (i = 0; i < count; i++)
+		npu->irq.vectors[i].irq = pci_irq_vector(pdev, i);
 
 	return count;
 }
 
-static int qnpu_pci_irq_number(struct qnpu_device *npu, u32 index)
-{
-	return pci_irq_vector(qnpu_to_pci_dev(npu), index);
-}
-
-static void qnpu_pci_irq_free(struct qnpu_device *npu)
-{
-	pci_free_irq_vectors(qnpu_to_pci_dev(npu));
-}
-
 static void qnpu_pci_let_on(struct qnpu_device *npu)
 {
-	pci_set_master(qnpu_to_pci_dev(npu));
+	pci_set_master(to_pci_dev(npu->drm.dev));
 }
 
 static void qnpu_pci_cut_off(struct qnpu_device *npu)
 {
-	pci_clear_master(qnpu_to_pci_dev(npu));
+	pci_clear_master(to_pci_dev(npu->drm.dev));
 }
 
 static const struct qnpu_bus_ops qnpu_pci_bus = {
 	.kind = DRM_NPU_BUS_PCI,
-	.irq_alloc = qnpu_pci_irq_alloc,
-	.irq_number = qnpu_pci_irq_number,
-	.irq_free = qnpu_pci_irq_free,
+	.irqs = qnpu_pci_irqs,
 	.let_on = qnpu_pci_let_on,
 	.cut_off = qnpu_pci_cut_off,
 };
@@ -76,7 +59,6 @@ static int qnpu_pci_map_bars(struct qnpu_device *npu, struct pci_dev *pdev)
 	ret = pcim_enable_device(pdev);
 	if (ret)
 		return ret;
-
 	ret = pcim_request_all_regions(pdev, "qnpu");
 	if (ret)
 		return ret;
@@ -85,23 +67,12 @@ static int qnpu_pci_map_bars(struct qnpu_device *npu, struct pci_dev *pdev)
 		drm_err(&npu->drm, "BAR %u is too small\n", NPU_PCI_BAR_REGS);
 		return -ENODEV;
 	}
-
 	npu->regs = pcim_iomap(pdev, NPU_PCI_BAR_REGS, NPU_BAR_REGS_BYTES);
 	npu->ddr_phys = pci_resource_start(pdev, NPU_PCI_BAR_DDR);
 	npu->ddr_mapped = pci_resource_len(pdev, NPU_PCI_BAR_DDR);
 	npu->ddr = devm_ioremap_wc(&pdev->dev, npu->ddr_phys, npu->ddr_mapped);
-	if (!npu->regs || !npu->ddr)
-		return -ENOMEM;
 
-	return 0;
-}
-
-static void qnpu_pci_read_address(struct drm_npu_dev_info *info, struct pci_dev *pdev)
-{
-	info->pci_domain = pci_domain_nr(pdev->bus);
-	info->pci_bus = pdev->bus->number;
-	info->pci_device = PCI_SLOT(pdev->devfn);
-	info->pci_function = PCI_FUNC(pdev->devfn);
+	return npu->regs && npu->ddr ? 0 : -ENOMEM;
 }
 
 static int qnpu_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
@@ -113,7 +84,10 @@ static int qnpu_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (IS_ERR(npu))
 		return PTR_ERR(npu);
 	npu->bus = &qnpu_pci_bus;
-	qnpu_pci_read_address(&npu->info, pdev);
+	npu->info.pci_domain = pci_domain_nr(pdev->bus);
+	npu->info.pci_bus = pdev->bus->number;
+	npu->info.pci_device = PCI_SLOT(pdev->devfn);
+	npu->info.pci_function = PCI_FUNC(pdev->devfn);
 	pci_set_drvdata(pdev, npu);
 
 	ret = qnpu_pci_map_bars(npu, pdev);
@@ -122,7 +96,6 @@ static int qnpu_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	ret = qnpu_drv_probe(npu);
 	if (ret)
 		return ret;
-
 	pci_save_state(pdev);
 
 	return 0;
@@ -142,14 +115,13 @@ static void qnpu_pci_shutdown(struct pci_dev *pdev)
 
 static int qnpu_pci_resume(struct device *dev)
 {
-	int ret = qnpu_pm_resume(dev);
-
+	qnpu_pm_resume(dev);
 	pci_save_state(to_pci_dev(dev));
 
-	return ret;
+	return 0;
 }
 
-/* The card's memory does not survive without power, and is too large to be written away. */
+/* The card's memory does not survive without power, and is too large to be saved. */
 static int qnpu_pci_freeze(struct device *dev)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
@@ -180,7 +152,7 @@ static const struct dev_pm_ops qnpu_pci_pm_ops = {
 	.restore = pm_sleep_ptr(qnpu_pci_restore),
 };
 
-/* Resets that somebody asked the PCI core for */
+/* Resets that the PCI core makes, and errors of the bus; after an error the card is reset. */
 
 static void qnpu_pci_reset_prepare(struct pci_dev *pdev)
 {
@@ -198,8 +170,6 @@ static void qnpu_pci_reset_done(struct pci_dev *pdev)
 	qnpu_recover_wake(npu);
 	pci_save_state(pdev);
 }
-
-/* Errors of the bus: whatever they were, the card is reset. */
 
 static pci_ers_result_t qnpu_pci_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
@@ -242,15 +212,13 @@ static const struct pci_error_handlers qnpu_pci_err_handler = {
 	.reset_done = qnpu_pci_reset_done,
 };
 
-/* Driver */
-
 static const struct pci_device_id qnpu_pci_ids[] = {
 	{ PCI_DEVICE(NPU_PCI_VENDOR_ID, NPU_PCI_DEVICE_ID) },
 	{ }
 };
 MODULE_DEVICE_TABLE(pci, qnpu_pci_ids);
 
-static struct pci_driver qnpu_pci_driver = {
+struct pci_driver qnpu_pci_driver = {
 	.name = "qnpu",
 	.id_table = qnpu_pci_ids,
 	.probe = qnpu_pci_probe,
@@ -260,19 +228,3 @@ static struct pci_driver qnpu_pci_driver = {
 	.dev_groups = qnpu_sysfs_groups,
 	.driver.pm = pm_sleep_ptr(&qnpu_pci_pm_ops),
 };
-
-/**
- * qnpu_pci_register - look for cards
- */
-int qnpu_pci_register(void)
-{
-	return pci_register_driver(&qnpu_pci_driver);
-}
-
-/**
- * qnpu_pci_unregister - let go of all cards
- */
-void qnpu_pci_unregister(void)
-{
-	pci_unregister_driver(&qnpu_pci_driver);
-}

@@ -3,8 +3,8 @@
  * The device as a block of a system on a chip: registers and one interrupt line from the device
  * tree, clocks, resets and a power domain from outside.
  *
- * Without any of these the block does nothing, forgets what it knew, and its registers read as
- * ones: so it is left while nobody needs it, see qnpu_pm.c. It has no memory of its own, and mostly
+ * Without one of these the block does nothing, loses its state, and its registers read as ones. It
+ * is left like this while it is not used, see qnpu_pm.c. It has no memory of its own, and mostly
  * does not see the processors' caches.
  */
 #include <linux/clk.h>
@@ -19,31 +19,18 @@
 
 #include "qnpu_bus.h"
 #include "qnpu_device.h"
-#include "qnpu_drv.h"
 #include "qnpu_irq.h"
 #include "qnpu_pm.h"
 #include "qnpu_recover.h"
 #include "qnpu_sysfs.h"
 
-/** struct qnpu_platform - a device, and what it gets from the SoC */
+/* A device, and what it gets from the SoC; constant after probe, except powered. */
 struct qnpu_platform {
-	/** @npu: base class */
 	struct qnpu_device npu;
-
-	/** @clocks: all that its node names; @clock_count of them, constant after probe */
-	struct clk_bulk_data *clocks;
-
-	/** @clock_count: entries of @clocks */
+	struct clk_bulk_data *clocks;	/* all clocks that the node names */
 	int clock_count;
-
-	/** @resets: NULL where its node names none */
-	struct reset_control *resets;
-
-	/** @irq: Linux number of the interrupt line */
-	int irq;
-
-	/** @powered: clocks are on, resets are not asserted; as qnpu_bus_ops.power_on */
-	bool powered;
+	struct reset_control *resets;	/* NULL: the node names none */
+	bool powered;			/* clocks on, resets deasserted; as qnpu_bus_ops.power_on */
 };
 
 static struct qnpu_platform *qnpu_to_platform(struct qnpu_device *npu)
@@ -51,21 +38,14 @@ static struct qnpu_platform *qnpu_to_platform(struct qnpu_device *npu)
 	return container_of(npu, struct qnpu_platform, npu);
 }
 
-/* What the shared parts ask for */
-
-static int qnpu_platform_irq_alloc(struct qnpu_device *npu, u32 want)
+static int qnpu_platform_irqs(struct qnpu_device *npu, u32 want)
 {
-	return 1;
-}
-
-static int qnpu_platform_irq_number(struct qnpu_device *npu, u32 index)
-{
-	return qnpu_to_platform(npu)->irq;
+	return 1; /* qnpu_platform_get() has its number */
 }
 
 /*
- * The reset is asserted while the clocks start, so that whatever was before is over. What has no
- * power or clock may answer an access with an error of the bus: no handler looks at it.
+ * The reset is asserted while the clocks start, so that nothing from before goes on. Without power
+ * or clock an access may be an error of the bus, so interrupts are enabled last.
  */
 static int qnpu_platform_power_on(struct qnpu_device *npu)
 {
@@ -109,45 +89,32 @@ static void qnpu_platform_power_off(struct qnpu_device *npu)
 static const struct qnpu_bus_ops qnpu_platform_bus = {
 	.kind = DRM_NPU_BUS_PLATFORM,
 	.line = true,
-	.irq_alloc = qnpu_platform_irq_alloc,
-	.irq_number = qnpu_platform_irq_number,
+	.irqs = qnpu_platform_irqs,
 	.power_on = qnpu_platform_power_on,
 	.cut_off = qnpu_platform_power_off,
 };
 
 /* Probe */
 
-static int qnpu_platform_map_regs(struct qnpu_device *npu, struct platform_device *pdev)
+static int qnpu_platform_get(struct qnpu_platform *platform, struct platform_device *pdev)
 {
+	struct qnpu_device *npu = &platform->npu;
 	struct device *dev = &pdev->dev;
 	struct resource *res;
+	int ret;
 
-	res = platform_get_resource(pdev, IORESOURCE_MEM, 0);
-	if (!res)
-		return dev_err_probe(dev, -EINVAL, "no registers: its node has no reg\n");
+	npu->regs = devm_platform_get_and_ioremap_resource(pdev, 0, &res);
+	if (IS_ERR(npu->regs))
+		return dev_err_probe(dev, PTR_ERR(npu->regs), "registers: reg of its node\n");
 	if (resource_size(res) < NPU_BAR_REGS_BYTES)
 		return dev_err_probe(dev, -EINVAL,
 				     "reg of its node has %#llx bytes, the registers take %#x\n",
 				     (u64)resource_size(res), NPU_BAR_REGS_BYTES);
-	npu->regs = devm_ioremap_resource(dev, res);
-	if (IS_ERR(npu->regs))
-		return dev_err_probe(dev, PTR_ERR(npu->regs), "registers\n");
 
-	return 0;
-}
-
-static int qnpu_platform_get(struct qnpu_platform *platform, struct platform_device *pdev)
-{
-	struct device *dev = &pdev->dev;
-	int ret;
-
-	ret = qnpu_platform_map_regs(&platform->npu, pdev);
-	if (ret)
-		return ret;
-
-	platform->irq = platform_get_irq(pdev, 0);
-	if (platform->irq < 0)
-		return dev_err_probe(dev, platform->irq, "its node has no interrupt that works\n");
+	ret = platform_get_irq(pdev, 0);
+	if (ret < 0)
+		return dev_err_probe(dev, ret, "its node has no interrupt that works\n");
+	npu->irq.vectors[0].irq = ret;
 
 	platform->clock_count = devm_clk_bulk_get_all(dev, &platform->clocks);
 	if (platform->clock_count < 0)
@@ -196,7 +163,7 @@ static void qnpu_platform_remove(struct platform_device *pdev)
 {
 	struct qnpu_device *npu = platform_get_drvdata(pdev);
 
-	/* One that does not wake is lost: then nobody touches it. */
+	/* A device that does not wake up is lost, so that it is not accessed any more. */
 	if (qnpu_pm_get(npu)) {
 		qnpu_recover_lose(npu, "it does not wake up");
 		pm_runtime_get_noresume(&pdev->dev);
@@ -206,7 +173,7 @@ static void qnpu_platform_remove(struct platform_device *pdev)
 	qnpu_platform_power_off(npu);
 }
 
-/* Switched off it is quiet already. */
+/* A device that is switched off is quiet already. */
 static void qnpu_platform_shutdown(struct platform_device *pdev)
 {
 	struct qnpu_device *npu = platform_get_drvdata(pdev);
@@ -240,8 +207,8 @@ static int qnpu_platform_resume(struct device *dev)
 }
 
 /*
- * When the system sleeps the same is done, jobs or not, unless it sleeps already. With jobs it has
- * to wake up: if it does not it is lost, and looked at now and then whether it does after all.
+ * System sleep does the same as runtime PM, also with queue pairs in use. A device that does not
+ * wake up is lost; the periodic work looks whether it answers later.
  */
 static int qnpu_platform_system_resume(struct device *dev)
 {
@@ -262,15 +229,13 @@ static const struct dev_pm_ops qnpu_platform_pm_ops = {
 	RUNTIME_PM_OPS(qnpu_platform_suspend, qnpu_platform_resume, NULL)
 };
 
-/* Driver */
-
 static const struct of_device_id qnpu_platform_ids[] = {
 	{ .compatible = "qnpu,qnpu1" },
 	{ }
 };
 MODULE_DEVICE_TABLE(of, qnpu_platform_ids);
 
-static struct platform_driver qnpu_platform_driver = {
+struct platform_driver qnpu_platform_driver = {
 	.probe = qnpu_platform_probe,
 	.remove = qnpu_platform_remove,
 	.shutdown = qnpu_platform_shutdown,
@@ -281,19 +246,3 @@ static struct platform_driver qnpu_platform_driver = {
 		.pm = pm_ptr(&qnpu_platform_pm_ops),
 	},
 };
-
-/**
- * qnpu_platform_register - look for blocks in the device tree
- */
-int qnpu_platform_register(void)
-{
-	return platform_driver_register(&qnpu_platform_driver);
-}
-
-/**
- * qnpu_platform_unregister - let go of all blocks
- */
-void qnpu_platform_unregister(void)
-{
-	platform_driver_unregister(&qnpu_platform_driver);
-}

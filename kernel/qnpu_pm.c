@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sleep: of the system, and of a device that can be switched off while nobody needs it.
+ * Sleep of the system, and runtime PM of a device that is switched off while unused.
  *
- * Such a device is kept awake by each queue, and by whoever is inside of qnpu_device_enter(). It
- * sleeps without queues, so that nothing has to be waited for, and loses translations that nobody
- * can use: whoever changes page tables meanwhile has nothing to invalidate. When the system goes to
- * sleep there may be queues, but nobody is at work on them: user space and the driver's workqueues
- * are frozen before.
+ * Each queue pair in use keeps such a device awake, and so does each thread inside of
+ * qnpu_device_enter(). It sleeps without queues, so no job has to be waited for, and page tables
+ * change without an invalidation meanwhile. When the system goes to sleep there may be queues, but
+ * user space and the driver's workqueues are frozen before.
  */
 #include <linux/device.h>
 #include <linux/pm_runtime.h>
@@ -15,15 +14,15 @@
 #include "qnpu_pm.h"
 #include "qnpu_recover.h"
 
-/* How long a device without work stays awake: programs make a context, use it and end. */
+/* How long an idle device stays awake: programs create a context, use it and end. */
 #define QNPU_AUTOSUSPEND_MS	200
 
 /**
  * qnpu_pm_get - wake a device, and keep it awake until qnpu_pm_put()
  * @npu: device, not unplugged; its reset_lock not held, since waking takes it
  *
- * One that does not wake is asleep, whatever runtime PM makes of it: whoever is in charge of its
- * power may get over that, so that the next one tries again. Fails with -ENODEV.
+ * Returns -ENODEV if it does not wake up. The error of runtime PM is cleared then, so that the next
+ * call tries again.
  */
 int qnpu_pm_get(struct qnpu_device *npu)
 {
@@ -36,7 +35,7 @@ int qnpu_pm_get(struct qnpu_device *npu)
 		pm_runtime_mark_last_busy(npu->drm.dev);
 		return 0;
 	}
-	/* -EACCES: somebody holds runtime PM off, as while the system goes to sleep. */
+	/* -EACCES: runtime PM is disabled, as while the system goes to sleep. */
 	if (ret != -EACCES) {
 		dev_err_ratelimited(npu->drm.dev, "it does not wake up: error %d\n", ret);
 		pm_runtime_set_suspended(npu->drm.dev);
@@ -45,52 +44,32 @@ int qnpu_pm_get(struct qnpu_device *npu)
 	return -ENODEV;
 }
 
-/**
- * qnpu_pm_get_if_awake - keep a device awake until qnpu_pm_put(), if it is
- * @npu: device, not unplugged
- *
- * Does not wait. One that is just falling asleep, or waking up, counts as asleep.
- */
+/* As qnpu_pm_get(), without waiting: a device that is about to sleep or to wake counts as asleep. */
 bool qnpu_pm_get_if_awake(struct qnpu_device *npu)
 {
 	return !npu->runtime_pm || pm_runtime_get_if_active(npu->drm.dev) > 0;
 }
 
-/**
- * qnpu_pm_put - the device may fall asleep, a while after it was last woken or busy
- * @npu: device
- *
- * Who only looks now and then, if it is awake, does not keep it so.
- */
+/* The device may sleep QNPU_AUTOSUSPEND_MS after it was last woken or busy. */
 void qnpu_pm_put(struct qnpu_device *npu)
 {
 	if (npu->runtime_pm)
 		pm_runtime_put(npu->drm.dev);
 }
 
-/**
- * qnpu_pm_was_busy - the while begins now
- * @npu: device, kept awake
- */
+/* Restart the delay of autosuspend; the device is kept awake. */
 void qnpu_pm_was_busy(struct qnpu_device *npu)
 {
 	if (npu->runtime_pm)
 		pm_runtime_mark_last_busy(npu->drm.dev);
 }
 
-/**
- * qnpu_pm_is_asleep - is the device switched off?
- * @npu: device
- */
 bool qnpu_pm_is_asleep(struct qnpu_device *npu)
 {
 	return npu->runtime_pm && pm_runtime_status_suspended(npu->drm.dev);
 }
 
-/**
- * qnpu_pm_enable - let a device sleep while nobody needs it
- * @npu: device, switched on, not yet at work; awake until qnpu_pm_put()
- */
+/* Let a device that is switched on sleep while unused; it is awake until qnpu_pm_put(). */
 void qnpu_pm_enable(struct qnpu_device *npu)
 {
 	struct device *dev = npu->drm.dev;
@@ -106,10 +85,7 @@ void qnpu_pm_enable(struct qnpu_device *npu)
 	pm_runtime_enable(dev);
 }
 
-/**
- * qnpu_pm_disable - undo qnpu_pm_enable(), for good
- * @npu: device, awake by qnpu_pm_get(); its owner switches it off
- */
+/* Undo qnpu_pm_enable() for a device that is awake by qnpu_pm_get(); the caller switches it off. */
 void qnpu_pm_disable(struct qnpu_device *npu)
 {
 	struct device *dev = npu->drm.dev;
@@ -122,22 +98,14 @@ void qnpu_pm_disable(struct qnpu_device *npu)
 	pm_runtime_set_suspended(dev);
 }
 
-/**
- * qnpu_pm_prepare - end all jobs before any device sleeps
- * @dev: parent of the DRM device
- */
+/* Before any device sleeps: jobs end. The parent of the DRM device is @dev, as in the next two. */
 int qnpu_pm_prepare(struct device *dev)
 {
 	qnpu_recover_drain(dev_get_drvdata(dev));
 	return 0;
 }
 
-/**
- * qnpu_pm_suspend - bring a device to rest
- * @dev: parent of the DRM device
- *
- * Jobs that are on a core are waited for; one that takes too long is lost.
- */
+/* Quiesce a device. Jobs on a core are waited for; one that takes too long is lost. */
 int qnpu_pm_suspend(struct device *dev)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
@@ -148,10 +116,6 @@ int qnpu_pm_suspend(struct device *dev)
 	return 0;
 }
 
-/**
- * qnpu_pm_resume - put it to work again
- * @dev: parent of the DRM device
- */
 int qnpu_pm_resume(struct device *dev)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);

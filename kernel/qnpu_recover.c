@@ -13,6 +13,7 @@
 #include <linux/dma-fence.h>
 #include <linux/iopoll.h>
 #include <linux/jiffies.h>
+#include <linux/moduleparam.h>
 
 #include <drm/drm_file.h>
 #include <drm/drm_print.h>
@@ -21,7 +22,6 @@
 #include "qnpu_ctx.h"
 #include "qnpu_device.h"
 #include "qnpu_job.h"
-#include "qnpu_params.h"
 #include "qnpu_pm.h"
 #include "qnpu_recover.h"
 #include "qnpu_trace.h"
@@ -47,6 +47,10 @@
 
 /* Period of the look at a device that reports nothing. */
 #define QNPU_PULSE		HZ
+
+static unsigned int qnpu_job_limit_ms = 10000;
+module_param_named(job_limit_ms, qnpu_job_limit_ms, uint, 0644);
+MODULE_PARM_DESC(job_limit_ms, "time that even a job that makes progress may run, 0: no limit");
 
 /* Watchdog */
 
@@ -477,14 +481,18 @@ void qnpu_recover_drain(struct qnpu_device *npu)
 /* Bring the device to rest before it loses its state; no other thread is at work on it. */
 void qnpu_recover_sleep(struct qnpu_device *npu)
 {
+	struct drm_npu_status_info kept;
+
 	qnpu_recover_lock(npu);
 	if (!npu->wedged) {
 		if (qnpu_recover_rest(npu, QNPU_SLEEP_TIMEOUT_US))
 			drm_warn(&npu->drm, "a job does not end: it is lost in the sleep\n");
 		qnpu_mem_unmap_cpu(npu);
 		qnpu_recover_begin(npu, DRM_NPU_CAUSE_SLEEP);
-		if (npu->runtime_pm)
-			qnpu_device_keep_counters(npu);
+		if (npu->runtime_pm) {
+			qnpu_device_status(npu, &kept);
+			npu->kept = kept;
+		}
 		qnpu_device_reset(npu);
 		qnpu_mmu_forget(npu);
 	}

@@ -4,17 +4,17 @@
  * completion comes when the last job of the submission is finished.
  *
  * The first attempt is made in the submitter's context and does not wait: where the context is
- * full, or somebody has one of the locks, io_uring tries again from a worker of its own, which
- * waits as the ioctl does.
+ * full, or a lock is taken, io_uring tries again from a worker of its own, which waits as the ioctl
+ * does.
  *
- * A request that waits for its jobs belongs to two parties: the callback of the last fence, and
- * the ring that goes away. Whoever takes the callback off the fence completes the request:
- * dma_fence_remove_callback() says whether that is the ring's end; otherwise the callback has run,
- * or will. A request that is just being set up has no callback yet; the ring asks again.
+ * A request that waits for its jobs is completed by the callback of its fence or by the end of its
+ * ring, whichever removes the callback from the fence: dma_fence_remove_callback() returns true if
+ * that is the end of the ring; otherwise the callback has run, or will. A request that is being set
+ * up has no callback yet; the ring asks again.
  *
- * io_uring holds the file until the completion, and so the module.
+ * io_uring holds the file, and so the module, until the completion.
  */
-#include <linux/dma-fence.h>
+#include <linux/dma-fence-array.h>
 #include <linux/io_uring/cmd.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -27,39 +27,17 @@
 #include "qnpu_submit.h"
 #include "qnpu_uring.h"
 
-/** struct qnpu_uring_batch - the fences of a submission with several jobs */
-struct qnpu_uring_batch {
-	/** @count: entries of @fences */
-	u32 count;
-
-	/** @fences: of the jobs, in their order, with references */
-	struct dma_fence *fences[] __counted_by(count);
-};
-
-/** struct qnpu_uring_req - a request whose jobs are not finished: the command's pdu */
+/* A request whose jobs are not finished: the command's pdu. */
 struct qnpu_uring_req {
-	/** @cb: waits for the last fence */
 	struct dma_fence_cb cb;
-
-	/**
-	 * @fences: the fence of the only job, with a reference, or a struct qnpu_uring_batch with
-	 * QNPU_URING_BATCH set; the pdu has no room for more
-	 */
-	unsigned long fences;
+	struct dma_fence *fence;	/* of the only job, or an array for all jobs; with a reference */
 };
 
-#define QNPU_URING_BATCH	BIT(0)
-
-/** struct qnpu_uring_call - what goes through drm_ioctl_kernel() */
+/* The argument that drm_ioctl_kernel() passes on. */
 struct qnpu_uring_call {
-	/** @args: private copy of what user space asks for */
-	struct drm_npu_submit args;
-
-	/** @nonblock: the submitter must not wait */
-	bool nonblock;
-
-	/** @fences: answer, see struct qnpu_uring_req */
-	unsigned long fences;
+	struct drm_npu_submit args;	/* private copy of what user space asks for */
+	bool nonblock;			/* the submitter must not wait */
+	struct dma_fence *fence;	/* result, see struct qnpu_uring_req */
 };
 
 static struct qnpu_uring_req *qnpu_uring_req(struct io_uring_cmd *cmd)
@@ -67,68 +45,18 @@ static struct qnpu_uring_req *qnpu_uring_req(struct io_uring_cmd *cmd)
 	return io_uring_cmd_to_pdu(cmd, struct qnpu_uring_req);
 }
 
-static struct qnpu_uring_batch *qnpu_uring_batch(unsigned long fences)
-{
-	return fences & QNPU_URING_BATCH ? (void *)(fences & ~QNPU_URING_BATCH) : NULL;
-}
-
-static void qnpu_uring_free_batch(struct qnpu_uring_batch *batch)
-{
-	u32 i;
-
-	for (i = 0; i < batch->count; i++)
-		dma_fence_put(batch->fences[i]);
-	kfree(batch);
-}
-
-static void qnpu_uring_put(unsigned long fences)
-{
-	struct qnpu_uring_batch *batch = qnpu_uring_batch(fences);
-
-	if (batch)
-		qnpu_uring_free_batch(batch);
-	else
-		dma_fence_put((struct dma_fence *)fences);
-}
-
-static struct dma_fence *qnpu_uring_last(unsigned long fences)
-{
-	struct qnpu_uring_batch *batch = qnpu_uring_batch(fences);
-
-	return batch ? batch->fences[batch->count - 1] : (struct dma_fence *)fences;
-}
-
-/* The first error of the jobs, all of them finished. */
-static int qnpu_uring_result(unsigned long fences)
-{
-	struct qnpu_uring_batch *batch = qnpu_uring_batch(fences);
-	u32 i;
-	int ret;
-
-	if (!batch)
-		return qnpu_fence_error((struct dma_fence *)fences);
-
-	for (i = 0; i < batch->count; i++) {
-		ret = qnpu_fence_error(batch->fences[i]);
-		if (ret)
-			return ret;
-	}
-
-	return 0;
-}
-
-/* Until the command is done, a ring that goes away may look at the request. */
+/* Until the command is done, a ring that is torn down may look at the request. */
 static void qnpu_uring_done(struct io_uring_cmd *cmd, int ret, unsigned int issue_flags)
 {
-	unsigned long fences = qnpu_uring_req(cmd)->fences;
+	struct dma_fence *fence = qnpu_uring_req(cmd)->fence;
 
 	io_uring_cmd_done(cmd, ret, issue_flags);
-	qnpu_uring_put(fences);
+	dma_fence_put(fence);
 }
 
 static void qnpu_uring_finish(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
-	qnpu_uring_done(cmd, qnpu_uring_result(qnpu_uring_req(cmd)->fences), issue_flags);
+	qnpu_uring_done(cmd, qnpu_fence_error(qnpu_uring_req(cmd)->fence), issue_flags);
 }
 
 #ifdef QNPU_HAVE_URING_TW_REQ
@@ -149,23 +77,26 @@ static void qnpu_uring_signaled(struct dma_fence *fence, struct dma_fence_cb *cb
 	io_uring_cmd_do_in_task_lazy(cmd, qnpu_uring_task_work);
 }
 
-/* Submission */
-
-static int qnpu_uring_call_batch(struct drm_file *file, struct qnpu_uring_call *call)
+/* The error of the array's fence is that of the first job that fails. */
+static int qnpu_uring_submit_many(struct drm_file *file, struct qnpu_uring_call *call)
 {
-	struct qnpu_uring_batch *batch;
-	int ret;
+	u32 i, count = call->args.job_count;
+	struct dma_fence **fences = kcalloc(count, sizeof(*fences), GFP_KERNEL);
+	struct dma_fence_array *array = dma_fence_array_alloc(count);
+	int ret = -ENOMEM;
 
-	batch = kzalloc_flex(*batch, fences, call->args.job_count);
-	if (!batch)
-		return -ENOMEM;
-	batch->count = call->args.job_count;
+	if (fences && array)
+		ret = qnpu_submit(file, &call->args, call->nonblock, fences);
+	if (!ret) {
+		dma_fence_array_init(array, count, fences, dma_fence_context_alloc(1), 1);
+		call->fence = &array->base;
+		return 0;
+	}
 
-	ret = qnpu_submit(file, &call->args, call->nonblock, batch->fences);
-	if (ret)
-		qnpu_uring_free_batch(batch);
-	else
-		call->fences = (unsigned long)batch | QNPU_URING_BATCH;
+	for (i = 0; fences && i < count; i++)
+		dma_fence_put(fences[i]);
+	kfree(fences);
+	kfree(array);
 
 	return ret;
 }
@@ -173,20 +104,17 @@ static int qnpu_uring_call_batch(struct drm_file *file, struct qnpu_uring_call *
 static int qnpu_uring_call(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct qnpu_uring_call *call = data;
-	struct dma_fence *fence = NULL;
 	int ret;
 
 	ret = qnpu_submit_check(&call->args);
 	if (ret)
 		return ret;
 	if (call->args.job_count > 1)
-		return qnpu_uring_call_batch(file, call);
+		return qnpu_uring_submit_many(file, call);
 
-	ret = qnpu_submit(file, &call->args, call->nonblock, &fence);
+	ret = qnpu_submit(file, &call->args, call->nonblock, &call->fence);
 	if (ret)
-		dma_fence_put(fence);
-	else
-		call->fences = (unsigned long)fence;
+		dma_fence_put(call->fence);
 
 	return ret;
 }
@@ -222,35 +150,31 @@ static int qnpu_uring_submit(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	/* From the last step on the request can be gone at any time. */
 	req = qnpu_uring_req(cmd);
 	INIT_LIST_HEAD(&req->cb.node);
-	req->fences = call.fences;
+	req->fence = call.fence;
 	io_uring_cmd_mark_cancelable(cmd, issue_flags);
-	if (dma_fence_add_callback(qnpu_uring_last(call.fences), &req->cb, qnpu_uring_signaled))
+	if (dma_fence_add_callback(call.fence, &req->cb, qnpu_uring_signaled))
 		qnpu_uring_finish(cmd, issue_flags);
 
 	return -EIOCBQUEUED;
 }
 
 /*
- * The ring goes away: the request ends, its jobs go on. A worker of io_uring may be the one that
- * says so, while completions of the ring belong to its submitter: the completion is left to task
- * work, as always. But from here on the command is done, or the worker would ask again without a
- * pause until the submitter runs, which takes as long as it likes if it is stopped.
+ * The ring is torn down: the request ends, its jobs go on. The caller may be a worker of io_uring,
+ * and completions of the ring belong to its submitter, so the completion is left to task work. The
+ * command is done at once all the same: else the worker would ask again without a pause until the
+ * submitter runs, which may be stopped.
  */
 static int qnpu_uring_cancel(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	struct qnpu_uring_req *req = qnpu_uring_req(cmd);
 
-	if (dma_fence_remove_callback(qnpu_uring_last(req->fences), &req->cb))
+	if (dma_fence_remove_callback(req->fence, &req->cb))
 		qnpu_uring_done(cmd, -ECANCELED, issue_flags & ~IO_URING_F_COMPLETE_DEFER);
 
 	return 0;
 }
 
-/**
- * qnpu_uring_cmd - file_operations.uring_cmd
- * @cmd: command
- * @issue_flags: io_uring's
- */
+/* file_operations.uring_cmd */
 int qnpu_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	if (issue_flags & IO_URING_F_CANCEL)
