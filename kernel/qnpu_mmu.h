@@ -18,7 +18,7 @@ struct qnpu_pt;
 
 /** struct qnpu_mmu - page tables of a device, in system memory */
 struct qnpu_mmu {
-	/** @asid_entries: ASID table, coherent memory; NULL once the device is gone */
+	/** @asid_entries: ASID table, coherent memory; freed by a removal */
 	struct npu_asid_entry *asid_entries;
 
 	/** @asid_table: its bus address */

@@ -47,8 +47,8 @@ static int qnpu_mmu_test_init(struct kunit *test)
 	init_rwsem(&npu->reset_lock);
 	init_waitqueue_head(&npu->online_wait);
 	init_waitqueue_head(&mmu->inv_wait);
-	mmu->asid_entries = dma_alloc_coherent(npu->drm.dev, qnpu_asid_bytes(npu),
-					       &mmu->asid_table, GFP_KERNEL);
+	mmu->asid_entries = dmam_alloc_coherent(npu->drm.dev, qnpu_asid_bytes(npu),
+						&mmu->asid_table, GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, mmu->asid_entries);
 	KUNIT_EXPECT_TRUE(test, IS_ALIGNED(mmu->asid_table, QNPU_TABLE_BYTES));
 	KUNIT_ASSERT_EQ(test, qnpu_space_init(&t->space, npu), 0);

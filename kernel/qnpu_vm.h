@@ -16,7 +16,6 @@ struct drm_file;
 struct qnpu_bo;
 struct qnpu_device;
 
-
 /*
  * Each device has a window of addresses, chosen by the number of its node: an address of one
  * device means nothing on another. The first 4 GiB of a window are empty, so that a truncated
@@ -43,7 +42,7 @@ struct qnpu_vm {
 	/** @space: page tables */
 	struct qnpu_space space;
 
-	/** @card: bytes of card buffers that have an address here, wherever they are at present */
+	/** @card: bytes of card buffers that have an address here, evicted ones included */
 	u64 card;
 
 	/** @pairs: queue pairs of the card that its contexts have, under hw_lock */
@@ -66,9 +65,8 @@ struct qnpu_vm {
 
 	/** @jobs: the file's finished jobs */
 	atomic64_t jobs;
-	/**
-	 * @releasing: finished jobs that still have to drop mappings; see qnpu_vm_wait_released()
-	 */
+
+	/** @releasing: finished jobs that still have to drop mappings; qnpu_vm_wait_released() */
 	atomic_t releasing;
 };
 
