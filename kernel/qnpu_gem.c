@@ -118,10 +118,12 @@ static void qnpu_gem_free(struct drm_gem_object *obj)
 		dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, false,
 				      MAX_SCHEDULE_TIMEOUT);
 	/* The device has no access any more, whenever TTM's work comes. */
-	mutex_lock(&npu->mem.external_lock);
-	if (!list_empty(&bo->external_link))
-		qnpu_bo_detach_locked(npu, bo);
-	mutex_unlock(&npu->mem.external_lock);
+	if (bo->dma_buf || bo->userptr) {
+		mutex_lock(&npu->mem.external_lock);
+		if (!list_empty(&bo->external_link))
+			qnpu_bo_detach_locked(npu, bo);
+		mutex_unlock(&npu->mem.external_lock);
+	}
 	if (bo->userptr)
 		qnpu_userptr_destroy(bo->userptr);
 	ttm_bo_fini(&bo->tbo);
@@ -198,21 +200,19 @@ static int qnpu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 /* Waits until memory is zeroed, without mmap_lock where that is allowed, and retries the access. */
 static vm_fault_t qnpu_gem_fault_wait(struct vm_fault *vmf, struct qnpu_bo *bo)
 {
+	bool retry = fault_flag_allow_retry_first(vmf->flags);
 	struct drm_gem_object *obj = &bo->tbo.base;
-	long ret;
 
-	if (!fault_flag_allow_retry_first(vmf->flags)) {
-		ret = dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, true,
-					    MAX_SCHEDULE_TIMEOUT);
-		return ret < 0 && ret != -ERESTARTSYS ? VM_FAULT_SIGBUS : VM_FAULT_NOPAGE;
-	}
-	if (vmf->flags & FAULT_FLAG_RETRY_NOWAIT)
+	if (retry && vmf->flags & FAULT_FLAG_RETRY_NOWAIT)
 		return VM_FAULT_RETRY;
-
-	drm_gem_object_get(obj);
-	mmap_read_unlock(vmf->vma->vm_mm);
-	dma_resv_unlock(obj->resv);
+	if (retry) {
+		drm_gem_object_get(obj);
+		mmap_read_unlock(vmf->vma->vm_mm);
+		dma_resv_unlock(obj->resv);
+	}
 	dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, true, MAX_SCHEDULE_TIMEOUT);
+	if (!retry)
+		return VM_FAULT_NOPAGE;
 	drm_gem_object_put(obj);
 
 	return VM_FAULT_RETRY;
@@ -226,9 +226,7 @@ static vm_fault_t qnpu_gem_fault_dummy(struct vm_fault *vmf, struct qnpu_bo *bo)
 {
 	struct qnpu_device *npu = bo_to_qnpu(bo);
 	struct vm_area_struct *vma = vmf->vma;
-	unsigned long at = vmf->address;
-	unsigned long end = at + min(vma->vm_end - at, QNPU_FAULT_PAGES * PAGE_SIZE);
-	vm_fault_t ret = VM_FAULT_NOPAGE;
+	vm_fault_t ret;
 
 	dma_resv_assert_held(bo->tbo.base.resv);
 
@@ -238,9 +236,8 @@ static vm_fault_t qnpu_gem_fault_dummy(struct vm_fault *vmf, struct qnpu_bo *bo)
 		return VM_FAULT_OOM;
 
 	/* Through the caches, where its zeros are. */
-	for (; at < end && ret == VM_FAULT_NOPAGE; at += PAGE_SIZE)
-		ret = vmf_insert_pfn_prot(vma, at, page_to_pfn(bo->dummy),
-					  vm_get_page_prot(vma->vm_flags));
+	ret = vmf_insert_pfn_prot(vma, vmf->address, page_to_pfn(bo->dummy),
+				  vm_get_page_prot(vma->vm_flags));
 
 	/* A lost device that comes back clears @wedged, then unmaps dummy pages: not this one. */
 	smp_mb(); /* the page before the question */
@@ -410,7 +407,7 @@ struct qnpu_bo *qnpu_bo_create_sg(struct qnpu_device *npu, u64 size, u32 flags,
  */
 struct qnpu_bo *qnpu_bo_create(struct qnpu_device *npu, struct qnpu_vm *vm, u64 size, u32 flags)
 {
-	/* Creation evicts nothing: a buffer that finds no room on the card moves there when used. */
+	/* Creation evicts nothing: without room on the card a buffer moves there when it is used. */
 	static const struct ttm_place places[] = {
 		{ .mem_type = TTM_PL_VRAM, .flags = TTM_PL_FLAG_DESIRED },
 		{ .mem_type = TTM_PL_TT, .flags = TTM_PL_FLAG_FALLBACK },
@@ -451,9 +448,7 @@ int qnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fi
 	int ret, idx;
 	u64 size;
 
-	if (args->flags != DRM_NPU_BO_CARD && args->flags != DRM_NPU_BO_SYSTEM)
-		return -EINVAL;
-	if (!args->size)
+	if ((args->flags != DRM_NPU_BO_CARD && args->flags != DRM_NPU_BO_SYSTEM) || !args->size)
 		return -EINVAL;
 	if (args->size > QNPU_BO_MAX_SIZE)
 		return args->flags & DRM_NPU_BO_CARD ? -ENOSPC : -ENOMEM;

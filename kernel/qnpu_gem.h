@@ -28,10 +28,8 @@ struct sg_table;
 enum qnpu_claim {
 	/** @QNPU_CLAIM_NONE: nothing */
 	QNPU_CLAIM_NONE,
-
 	/** @QNPU_CLAIM_USE: it names the buffer: nobody moves it out again meanwhile */
 	QNPU_CLAIM_USE,
-
 	/** @QNPU_CLAIM_ROOM: the room of the buffer, as soon as its jobs are finished */
 	QNPU_CLAIM_ROOM,
 };
@@ -40,73 +38,51 @@ enum qnpu_claim {
 struct qnpu_bo {
 	/** @tbo: base class; TTM's object, and in it the GEM object */
 	struct ttm_buffer_object tbo;
-
 	/**
 	 * @flags: DRM_NPU_BO_CARD or DRM_NPU_BO_SYSTEM, with the latter also DRM_NPU_BO_PINNED and
 	 * DRM_NPU_BO_READONLY; constant
 	 */
 	u32 flags;
-
 	/** @dma_buf: imported dma-buf, with a reference; NULL: none */
 	struct dma_buf *dma_buf;
-
 	/** @maker: drm_file.client_id of its first file; constant, 0 for imports */
 	u64 maker;
-
 	/** @handle: handle in that file */
 	u32 handle;
-
 	/** @external_link: in qnpu_mem.external while memory of others is mapped; external_lock */
 	struct list_head external_link;
-
 	/** @owner: address space of its maker, with a reference; NULL: none */
 	struct qnpu_vm *owner;
-
 	/** @memcg: cgroup that its pages are charged to, with a reference; NULL: none */
 	struct mem_cgroup *memcg;
-
 	/** @userptr: pinned memory of a process, owned; NULL: none */
 	struct qnpu_userptr *userptr;
-
 	/** @dummy: page that is mapped once the device is lost; under the reservation lock */
 	struct page *dummy;
-
 	/** @sealed: no CPU access, no writing job; set once, under the reservation lock */
 	bool sealed;
-
 	/** @uncached: it has been mapped past the caches; set once, read without a lock */
 	bool uncached;
-
 	/** @lost: its contents were lost with the card before it moved; reservation lock */
 	bool lost;
-
-	/** @losses: qnpu_device.losses when its contents became valid; under the reservation lock */
+	/** @losses: qnpu_device.losses when its contents became valid; reservation lock */
 	u32 losses;
-
 	/** @refused: the card had no room for it at the last try; under the reservation lock */
 	bool refused;
-
 	/** @leaving: it takes no new jobs, since it is to move; except those of @claimant */
 	atomic_t leaving;
-
 	/** @resident_link: in qnpu_mem.resident while it is on the card, under claim_lock */
 	struct list_head resident_link;
-
 	/** @claimant: submission with a claim on it, under qnpu_mem.claim_lock */
 	struct qnpu_residency *claimant;
-
 	/** @claim_link: in qnpu_residency.claims, under qnpu_mem.claim_lock */
 	struct list_head claim_link;
-
 	/** @claim: what @claimant wants, under qnpu_mem.claim_lock */
 	enum qnpu_claim claim;
-
 	/** @mem_type: TTM_PL_ or QNPU_BO_NOWHERE; written under the reservation lock */
 	u32 mem_type;
-
 	/** @vma_lock: protects @vmas; inside of the reservation lock, outside of qnpu_vm.lock */
 	struct mutex vma_lock;
-
 	/** @vmas: address spaces that the buffer has an address in */
 	struct list_head vmas;
 };
@@ -118,13 +94,10 @@ struct qnpu_bo {
 struct qnpu_gem_usage {
 	/** @card: buffers for the card; @resident is without evicted ones */
 	struct drm_memory_stats card;
-
 	/** @system: buffers in system memory; @resident is with evicted ones */
 	struct drm_memory_stats system;
-
 	/** @evicted: card buffers that are in system memory at present */
 	u64 evicted;
-
 	/** @largest: size of the largest buffer */
 	u64 largest;
 };

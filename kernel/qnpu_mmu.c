@@ -38,29 +38,23 @@
 struct qnpu_pt {
 	/** @entries: its memory */
 	u64 *entries;
-
 	/** @dma: its bus address; valid until qnpu_mmu.gone */
 	dma_addr_t dma;
-
 	/** @live: in qnpu_mmu.live, under its lock */
 	struct list_head live;
-
 	/** @link: in a list of tables to be freed */
 	struct list_head link;
-
 	/** @used: valid entries */
 	u32 used;
-
 	/** @level: 3 for the root to 0 */
 	u32 level;
-
 	/** @leaf: entries that are valid leaves */
 	DECLARE_BITMAP(leaf, NPU_PT_ENTRIES);
-
 	/** @child: tables below; only above level 0 */
 	struct qnpu_pt *child[];
 };
 
+/* Whole pages of the device. */
 static size_t qnpu_asid_bytes(const struct qnpu_device *npu)
 {
 	return round_up(npu->asids * sizeof(struct npu_asid_entry), QNPU_TABLE_BYTES);
@@ -177,8 +171,8 @@ static bool qnpu_inv_is_done(struct qnpu_device *npu, u32 generation, u32 ticket
 }
 
 /*
- * Invalidates a range and waits until the device uses no old translation. Zero bytes stand for the
- * whole address space with its root. A device that does not answer is reset, which invalidates, too.
+ * Invalidates a range and waits until the device uses no old translation. Zero bytes are the whole
+ * address space with its root. A device that does not answer is reset, which invalidates, too.
  */
 static void qnpu_space_invalidate(struct qnpu_space *space, u64 va, u64 bytes)
 {
@@ -360,10 +354,8 @@ int qnpu_space_map(struct qnpu_space *space, u64 va, struct qnpu_bo *bo, bool sy
 struct qnpu_unmap {
 	/** @empty: tables without entries, freed after the invalidation */
 	struct list_head empty;
-
 	/** @start: first address to invalidate: empty tables extend the range to all they cover */
 	u64 start;
-
 	/** @end: address behind the last one */
 	u64 end;
 };
@@ -466,28 +458,27 @@ static int qnpu_asid_find(struct qnpu_device *npu)
 int qnpu_space_attach(struct qnpu_space *space)
 {
 	struct qnpu_mmu *mmu = &space->npu->mmu;
-	bool fresh = false;
-	int asid = 0;
+	bool fresh;
+	int asid;
 
 	mutex_lock(&mmu->inv_lock);
-	if (space->asid == QNPU_NO_ASID) {
-		asid = qnpu_asid_find(space->npu);
-		fresh = asid >= 0;
-		if (fresh) {
-			qnpu_asid_write(space->npu, asid, space->root->dma | NPU_ASID_VALID);
-			space->asid = asid;
-		}
+	fresh = space->asid == QNPU_NO_ASID;
+	asid = fresh ? qnpu_asid_find(space->npu) : space->asid;
+	if (asid < 0) {
+		mutex_unlock(&mmu->inv_lock);
+		return asid;
 	}
-	if (asid >= 0) {
-		list_del_init(&space->idle);
-		space->users++;
-	}
+	if (fresh)
+		qnpu_asid_write(space->npu, asid, space->root->dma | NPU_ASID_VALID);
+	space->asid = asid;
+	list_del_init(&space->idle);
+	space->users++;
 	mutex_unlock(&mmu->inv_lock);
 	/* The device may have translations of the address space that had the ASID before. */
 	if (fresh)
 		qnpu_space_invalidate(space, 0, 0);
 
-	return min(asid, 0);
+	return 0;
 }
 
 /* Undoes qnpu_space_attach(). */

@@ -175,9 +175,10 @@ static void qnpu_prime_vunmap(struct dma_buf *dma_buf, struct iosys_map *map)
 	ttm_bo_unpin(&bo->tbo);
 }
 
-/* Maintains the mappings of all importers, which may be less coherent than this device. */
-static int qnpu_prime_sync_importers(struct dma_buf *dma_buf, u32 direction)
+/* Maintains caches for this device and for all importers, which may be less coherent. */
+static int qnpu_prime_cpu_access(struct dma_buf *dma_buf, u32 direction)
 {
+	const struct drm_npu_bo_sync args = { .direction = direction, .size = dma_buf->size };
 	struct dma_buf_attachment *attach;
 	int ret;
 
@@ -195,15 +196,7 @@ static int qnpu_prime_sync_importers(struct dma_buf *dma_buf, u32 direction)
 	}
 	dma_resv_unlock(dma_buf->resv);
 
-	return 0;
-}
-
-static int qnpu_prime_cpu_access(struct dma_buf *dma_buf, u32 direction)
-{
-	struct qnpu_bo *bo = qnpu_bo_of(dma_buf);
-	const struct drm_npu_bo_sync args = { .direction = direction, .size = dma_buf->size };
-
-	return qnpu_prime_sync_importers(dma_buf, direction) ?: qnpu_bo_sync(bo, &args);
+	return qnpu_bo_sync(qnpu_bo_of(dma_buf), &args);
 }
 
 static int qnpu_prime_begin_cpu_access(struct dma_buf *dma_buf, enum dma_data_direction direction)
@@ -213,10 +206,9 @@ static int qnpu_prime_begin_cpu_access(struct dma_buf *dma_buf, enum dma_data_di
 
 static int qnpu_prime_end_cpu_access(struct dma_buf *dma_buf, enum dma_data_direction direction)
 {
-	/* The CPU has only read. */
-	if (direction == DMA_FROM_DEVICE)
-		return 0;
-	return qnpu_prime_cpu_access(dma_buf, DRM_NPU_SYNC_TO_DEVICE);
+	/* After DMA_FROM_DEVICE the CPU has only read. */
+	return direction == DMA_FROM_DEVICE ? 0 :
+	       qnpu_prime_cpu_access(dma_buf, DRM_NPU_SYNC_TO_DEVICE);
 }
 
 static const struct dma_buf_ops qnpu_dma_buf_ops = {
@@ -258,14 +250,13 @@ struct dma_buf *qnpu_prime_export(struct drm_gem_object *obj, int flags)
 }
 
 /*
- * Makes a dma-buf without write access. DRM's helper makes one dma-buf, with the access of the first
- * export, and returns that for all later ones.
+ * Makes a dma-buf without write access. DRM's helper makes one dma-buf for all exports, with the
+ * access of the first one.
  */
 static int qnpu_prime_export_readonly(struct drm_file *file, u32 handle, u32 flags, int *fd)
 {
 	struct drm_gem_object *obj;
 	struct dma_buf *dma_buf;
-	int ret;
 
 	obj = drm_gem_object_lookup(file, handle);
 	if (!obj)
@@ -275,20 +266,14 @@ static int qnpu_prime_export_readonly(struct drm_file *file, u32 handle, u32 fla
 	drm_gem_object_put(obj);
 	if (IS_ERR(dma_buf))
 		return PTR_ERR(dma_buf);
-	ret = dma_buf_fd(dma_buf, flags);
-	if (ret < 0) {
+	*fd = dma_buf_fd(dma_buf, flags);
+	if (*fd < 0)
 		dma_buf_put(dma_buf);
-		return ret;
-	}
-	*fd = ret;
 
-	return 0;
+	return min(*fd, 0);
 }
 
-/*
- * drm_driver.prime_handle_to_fd: the device is not removed meanwhile, because DRM's helper reads the
- * attachment of an imported buffer.
- */
+/* drm_driver.prime_handle_to_fd: removal ends the attachments that DRM's helper reads. */
 int qnpu_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 handle, u32 flags,
 			    int *fd)
 {

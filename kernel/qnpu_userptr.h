@@ -17,22 +17,16 @@ struct sg_table;
 struct qnpu_userptr {
 	/** @mm: a reference to the structure only, the process may be gone */
 	struct mm_struct *mm;
-
 	/** @payer: user whose locked memory it is, with a reference; NULL: not counted */
 	const struct cred *payer;
-
 	/** @readonly: jobs do not write it */
 	bool readonly;
-
 	/** @count: pages that are accounted */
 	unsigned long count;
-
 	/** @pinned: entries of @pages; @count after creation */
 	unsigned long pinned;
-
 	/** @pages: pinned pages */
 	struct page **pages;
-
 	/** @sg: their DMA mapping; NULL once the device is removed, qnpu_mem.external_lock */
 	struct sg_table *sg;
 };
