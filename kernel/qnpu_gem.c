@@ -407,7 +407,7 @@ struct qnpu_bo *qnpu_bo_create_sg(struct qnpu_device *npu, u64 size, u32 flags,
  */
 struct qnpu_bo *qnpu_bo_create(struct qnpu_device *npu, struct qnpu_vm *vm, u64 size, u32 flags)
 {
-	/* Creation evicts nothing: without room on the card a buffer moves there when it is used. */
+	/* Creation evicts nothing: without room on the card a buffer moves there when used. */
 	static const struct ttm_place places[] = {
 		{ .mem_type = TTM_PL_VRAM, .flags = TTM_PL_FLAG_DESIRED },
 		{ .mem_type = TTM_PL_TT, .flags = TTM_PL_FLAG_FALLBACK },
