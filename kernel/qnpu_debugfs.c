@@ -123,7 +123,8 @@ static void qnpu_show_client(struct seq_file *m, struct drm_file *file)
 	pid = rcu_dereference(file->pid);
 	task = pid_task(pid, PIDTYPE_TGID);
 	seq_printf(m, "%llu %d %s %u %llu %llu\n", file->client_id, pid_vnr(pid),
-		   task ? task->comm : "-", contexts, usage.card, usage.system);
+		   task ? task->comm : "-", contexts, usage.card.shared + usage.card.private,
+		   usage.system.shared + usage.system.private);
 	rcu_read_unlock();
 }
 

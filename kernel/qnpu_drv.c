@@ -311,8 +311,7 @@ void qnpu_drv_remove(struct qnpu_device *npu)
 	qnpu_attach_fini(npu);
 
 	qnpu_coredump_fini(npu);
-	qnpu_userptr_release_dma(npu);
-	qnpu_prime_release_dma(npu);
+	qnpu_gem_release_dma(npu);
 	qnpu_pages_release_dma(npu);
 	qnpu_mmu_release_dma(npu);
 }

@@ -2,16 +2,15 @@
 /*
  * Buffers: GEM objects over TTM.
  *
- * Handles, CPU mappings and unfinished jobs hold references to the GEM object, which holds the one
+ * Handles, CPU mappings and unfinished jobs hold references to the GEM object, which holds the only
  * reference to TTM's.
  */
 #include <linux/dma-buf.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/wait_bit.h>
 
-#include <drm/drm_prime.h>
-#include <drm/drm_print.h>
 #include <drm/drm_utils.h>
 #include <drm/ttm/ttm_tt.h>
 
@@ -25,15 +24,77 @@
 #include "qnpu_userptr.h"
 #include "qnpu_vm.h"
 
-/* Pages mapped at one fault: mappings are mostly read or written from end to end. */
+/* Pages mapped by one fault: most mappings are read or written from end to end. */
 #define QNPU_FAULT_PAGES	64
+
+static struct qnpu_device *bo_to_qnpu(const struct qnpu_bo *bo)
+{
+	return to_qnpu_device(bo->tbo.base.dev);
+}
+
+/**
+ * qnpu_bo_attached - note that memory of others is mapped for the device
+ * @bo: imported buffer, or one of pinned memory; the device is not removed meanwhile
+ */
+void qnpu_bo_attached(struct qnpu_bo *bo)
+{
+	struct qnpu_mem *mem = &bo_to_qnpu(bo)->mem;
+
+	mutex_lock(&mem->external_lock);
+	list_add(&bo->external_link, &mem->external);
+	mutex_unlock(&mem->external_lock);
+}
+
+/* Ends the mapping. The lock is dropped meanwhile where the exporter of a dma-buf takes others. */
+static void qnpu_bo_detach_locked(struct qnpu_device *npu, struct qnpu_bo *bo)
+{
+	struct dma_buf_attachment *attach = bo->tbo.base.import_attach;
+	struct sg_table *sg = bo->tbo.sg;
+	struct qnpu_mem *mem = &npu->mem;
+	struct dma_buf *dma_buf;
+
+	list_del_init(&bo->external_link);
+	if (bo->userptr) {
+		qnpu_userptr_unmap(npu, bo->userptr);
+		return;
+	}
+
+	bo->tbo.base.import_attach = NULL;
+	atomic_inc(&mem->detaching);
+	/* From here on another thread may free the buffer. */
+	mutex_unlock(&mem->external_lock);
+	dma_buf = attach->dmabuf;
+	dma_buf_unmap_attachment_unlocked(attach, sg, DMA_BIDIRECTIONAL);
+	dma_buf_detach(dma_buf, attach);
+	dma_buf_put(dma_buf);
+	if (atomic_dec_and_test(&mem->detaching))
+		wake_up_var(&mem->detaching);
+	mutex_lock(&mem->external_lock);
+}
+
+/**
+ * qnpu_gem_release_dma - end the mappings of memory of others, for removal
+ * @npu: device, unplugged and stopped
+ *
+ * The buffers and their pages stay. Waits for threads that end such mappings themselves.
+ */
+void qnpu_gem_release_dma(struct qnpu_device *npu)
+{
+	struct qnpu_mem *mem = &npu->mem;
+	struct qnpu_bo *bo;
+
+	mutex_lock(&mem->external_lock);
+	while ((bo = list_first_entry_or_null(&mem->external, struct qnpu_bo, external_link)))
+		qnpu_bo_detach_locked(npu, bo);
+	mutex_unlock(&mem->external_lock);
+	wait_var_event(&mem->detaching, !atomic_read(&mem->detaching));
+}
 
 static void qnpu_bo_destroy(struct ttm_buffer_object *tbo)
 {
 	struct qnpu_bo *bo = to_qnpu_bo(tbo);
 
 	trace_qnpu_bo_free(bo);
-	qnpu_prime_detach(bo);
 	qnpu_residency_forget(bo);
 	drm_gem_object_release(&tbo->base);
 	/* TTM has used the exporter's lock until now. */
@@ -41,21 +102,31 @@ static void qnpu_bo_destroy(struct ttm_buffer_object *tbo)
 		dma_buf_put(bo->dma_buf);
 	qnpu_vm_put(bo->owner);
 	mem_cgroup_put(bo->memcg);
-	if (bo->nobody)
-		put_page(bo->nobody);
+	if (bo->dummy)
+		put_page(bo->dummy);
 	mutex_destroy(&bo->vma_lock);
 	kfree(bo);
 }
 
 static void qnpu_gem_free(struct drm_gem_object *obj)
 {
-	/* Whoever has closed a buffer finds its memory free, even if it was still being zeroed. */
-	if (!gem_to_qnpu_bo(obj)->dma_buf)
+	struct qnpu_device *npu = to_qnpu_device(obj->dev);
+	struct qnpu_bo *bo = gem_to_qnpu_bo(obj);
+
+	/* Memory is free when the close returns, even if it was still being zeroed. */
+	if (!bo->dma_buf)
 		dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, false,
 				      MAX_SCHEDULE_TIMEOUT);
-	/* Nor do pages stay pinned until TTM's work comes: the card has no access any more. */
-	qnpu_userptr_destroy(gem_to_qnpu_bo(obj)->userptr);
-	ttm_bo_fini(&gem_to_qnpu_bo(obj)->tbo);
+	/* The device has no access any more, whenever TTM's work comes. */
+	if (bo->dma_buf || bo->userptr) {
+		mutex_lock(&npu->mem.external_lock);
+		if (!list_empty(&bo->external_link))
+			qnpu_bo_detach_locked(npu, bo);
+		mutex_unlock(&npu->mem.external_lock);
+	}
+	if (bo->userptr)
+		qnpu_userptr_destroy(bo->userptr);
+	ttm_bo_fini(&bo->tbo);
 }
 
 static int qnpu_gem_open(struct drm_gem_object *obj, struct drm_file *file)
@@ -69,44 +140,30 @@ static void qnpu_gem_close(struct drm_gem_object *obj, struct drm_file *file)
 {
 	struct qnpu_vm *vm = qnpu_file_vm(file);
 
-	/* Reports would not find a file that is closed itself. */
+	/* Later reports could not name the file: it leaves the list before its buffers go. */
 	if (!to_qnpu_file(file)->closing)
 		qnpu_cache_watch_flush(to_qnpu_device(obj->dev));
 	if (!IS_ERR(vm))
 		qnpu_vm_unbind(vm, gem_to_qnpu_bo(obj));
 }
 
-/* Between caches and memory that the card reaches. */
 static int qnpu_bo_sync_system(struct qnpu_bo *bo, u64 offset, u64 bytes, u32 direction)
 {
 	if (bo->flags & DRM_NPU_BO_PINNED)
 		return qnpu_userptr_sync(bo, offset, bytes, direction);
 
-	return qnpu_pages_sync(to_qnpu_device(bo->tbo.base.dev), bo->tbo.ttm, offset, bytes,
-			       direction);
-}
-
-/* As qnpu_mmap() marks it. */
-static bool qnpu_vma_is_uncached(const struct vm_area_struct *vma)
-{
-	return pgprot_val(vma->vm_page_prot) ==
-	       pgprot_val(pgprot_writecombine(vma->vm_page_prot));
-}
-
-/* Memory of others, and that of the card, is mapped as it has to be. */
-static bool qnpu_bo_may_be_uncached(const struct qnpu_bo *bo)
-{
-	return bo->flags & DRM_NPU_BO_SYSTEM && !bo->dma_buf && !bo->userptr;
+	return qnpu_pages_sync(bo_to_qnpu(bo), bo->tbo.ttm, offset, bytes, direction);
 }
 
 /*
- * Uncached mapping: dirty lines are written back first, so that none of them is evicted over later
- * stores. Lines are not invalidated: other processes may be writing through the caches. On a
- * coherent device the mapping is cached.
+ * Prepares an uncached mapping: dirty lines are written back, so that none of them is evicted over
+ * later stores. Lines are not invalidated, since other processes may store through the caches.
  */
 static int qnpu_bo_mmap_uncached(struct qnpu_bo *bo, struct vm_area_struct *vma)
 {
-	if (to_qnpu_device(bo->tbo.base.dev)->coherent) {
+	if (!(bo->flags & DRM_NPU_BO_SYSTEM) || bo->dma_buf || bo->userptr)
+		return -EINVAL;
+	if (bo_to_qnpu(bo)->coherent) {
 		vma->vm_page_prot = vm_get_page_prot(vma->vm_flags);
 		return 0;
 	}
@@ -117,15 +174,15 @@ static int qnpu_bo_mmap_uncached(struct qnpu_bo *bo, struct vm_area_struct *vma)
 
 static int qnpu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 {
-	bool uncached = qnpu_vma_is_uncached(vma);
+	/* qnpu_mmap() marks such mappings. */
+	bool uncached = pgprot_val(vma->vm_page_prot) ==
+			pgprot_val(pgprot_writecombine(vma->vm_page_prot));
 	struct qnpu_bo *bo = gem_to_qnpu_bo(obj);
-	int ret = 0;
+	int ret;
 
-	if (uncached && !qnpu_bo_may_be_uncached(bo))
-		return -EINVAL;
-	if (bo->dma_buf)
+	if (bo->dma_buf && !uncached)
 		return qnpu_prime_mmap(obj, vma);
-	if (bo->userptr)
+	if (bo->userptr && !uncached)
 		return -EOPNOTSUPP;
 
 	/* Pages are inserted by frame number, which a private copy-on-write mapping cannot have. */
@@ -133,35 +190,61 @@ static int qnpu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 		return -EINVAL;
 	if (READ_ONCE(bo->sealed))
 		return -EACCES;
-	if (uncached)
-		ret = qnpu_bo_mmap_uncached(bo, vma);
+	ret = uncached ? qnpu_bo_mmap_uncached(bo, vma) : 0;
 	if (!ret)
 		vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP);
 
 	return ret;
 }
 
-/* Wait until memory is zeroed, as TTM does it, and let the access be tried again. */
+/* Waits until memory is zeroed, without mmap_lock where that is allowed, and retries the access. */
 static vm_fault_t qnpu_gem_fault_wait(struct vm_fault *vmf, struct qnpu_bo *bo)
 {
+	bool retry = fault_flag_allow_retry_first(vmf->flags);
 	struct drm_gem_object *obj = &bo->tbo.base;
-	long ret;
 
-	if (!fault_flag_allow_retry_first(vmf->flags)) {
-		ret = dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, true,
-					    MAX_SCHEDULE_TIMEOUT);
-		return ret < 0 && ret != -ERESTARTSYS ? VM_FAULT_SIGBUS : VM_FAULT_NOPAGE;
-	}
-	if (vmf->flags & FAULT_FLAG_RETRY_NOWAIT)
+	if (retry && vmf->flags & FAULT_FLAG_RETRY_NOWAIT)
 		return VM_FAULT_RETRY;
-
-	drm_gem_object_get(obj);
-	mmap_read_unlock(vmf->vma->vm_mm);
-	dma_resv_unlock(obj->resv);
+	if (retry) {
+		drm_gem_object_get(obj);
+		mmap_read_unlock(vmf->vma->vm_mm);
+		dma_resv_unlock(obj->resv);
+	}
 	dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, true, MAX_SCHEDULE_TIMEOUT);
+	if (!retry)
+		return VM_FAULT_NOPAGE;
 	drm_gem_object_put(obj);
 
 	return VM_FAULT_RETRY;
+}
+
+/*
+ * Maps a dummy page where the device is removed or lost. The page belongs to the buffer, which
+ * bounds and charges it: mappings can be made without end, of a dma-buf, too.
+ */
+static vm_fault_t qnpu_gem_fault_dummy(struct vm_fault *vmf, struct qnpu_bo *bo)
+{
+	struct qnpu_device *npu = bo_to_qnpu(bo);
+	struct vm_area_struct *vma = vmf->vma;
+	vm_fault_t ret;
+
+	dma_resv_assert_held(bo->tbo.base.resv);
+
+	if (!bo->dummy)
+		bo->dummy = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!bo->dummy)
+		return VM_FAULT_OOM;
+
+	/* Through the caches, where its zeros are. */
+	ret = vmf_insert_pfn_prot(vma, vmf->address, page_to_pfn(bo->dummy),
+				  vm_get_page_prot(vma->vm_flags));
+
+	/* A lost device that comes back clears @wedged, then unmaps dummy pages: not this one. */
+	smp_mb(); /* the page before the question */
+	if (!drm_dev_is_unplugged(&npu->drm) && !READ_ONCE(npu->wedged))
+		ttm_bo_unmap_virtual(&bo->tbo);
+
+	return ret;
 }
 
 static int qnpu_gem_fault_no_change(pte_t *pte, unsigned long addr, void *data)
@@ -170,44 +253,12 @@ static int qnpu_gem_fault_no_change(pte_t *pte, unsigned long addr, void *data)
 }
 
 /*
- * A card that is gone, or lost: whoever looks sees a page of nobody. It is the buffer's, and freed
- * and charged as such, since mappings can be made and looked at without end (of a dma-buf, too).
- */
-static vm_fault_t qnpu_gem_fault_nobody(struct vm_fault *vmf, struct qnpu_bo *bo)
-{
-	struct qnpu_device *npu = to_qnpu_device(bo->tbo.base.dev);
-	struct vm_area_struct *vma = vmf->vma;
-	unsigned long at = vmf->address;
-	unsigned long end = at + min(vma->vm_end - at, QNPU_FAULT_PAGES * PAGE_SIZE);
-	vm_fault_t ret = VM_FAULT_NOPAGE;
-
-	dma_resv_assert_held(bo->tbo.base.resv);
-
-	if (!bo->nobody)
-		bo->nobody = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
-	if (!bo->nobody)
-		return VM_FAULT_OOM;
-
-	/* Through the caches, where its zeros are. */
-	for (; at < end && ret == VM_FAULT_NOPAGE; at += PAGE_SIZE)
-		ret = vmf_insert_pfn_prot(vma, at, page_to_pfn(bo->nobody),
-					  vm_get_page_prot(vma->vm_flags));
-
-	/* Whoever takes a lost card back says so, then takes these pages away: not too early. */
-	smp_mb(); /* the page before the question */
-	if (!drm_dev_is_unplugged(&npu->drm) && !READ_ONCE(npu->wedged))
-		ttm_bo_unmap_virtual(&bo->tbo);
-
-	return ret;
-}
-
-/*
- * Pages of the card, which is entered while they are inserted: whoever resets it takes all of them
- * away before. Nothing may be allocated then, so the process's page tables are made first.
+ * Maps card memory, inside of qnpu_device_enter(): a reset removes all such mappings before. No
+ * memory is allocated there, so the process's page tables are made first.
  */
 static vm_fault_t qnpu_gem_fault_card(struct vm_fault *vmf, struct qnpu_bo *bo)
 {
-	struct qnpu_device *npu = to_qnpu_device(bo->tbo.base.dev);
+	struct qnpu_device *npu = bo_to_qnpu(bo);
 	struct vm_area_struct *vma = vmf->vma;
 	unsigned long bytes = min(vma->vm_end - vmf->address, QNPU_FAULT_PAGES * PAGE_SIZE);
 	vm_fault_t ret;
@@ -220,7 +271,7 @@ static vm_fault_t qnpu_gem_fault_card(struct vm_fault *vmf, struct qnpu_bo *bo)
 	if (error == -EINTR)
 		return VM_FAULT_NOPAGE;
 	if (error)
-		return qnpu_gem_fault_nobody(vmf, bo);
+		return qnpu_gem_fault_dummy(vmf, bo);
 	ret = ttm_bo_vm_fault_reserved(vmf, vma->vm_page_prot, QNPU_FAULT_PAGES);
 	qnpu_device_exit(npu, idx);
 
@@ -228,9 +279,8 @@ static vm_fault_t qnpu_gem_fault_card(struct vm_fault *vmf, struct qnpu_bo *bo)
 }
 
 /*
- * What memory held before it was this buffer's is never shown: where zeroing is not finished it is
- * waited for. It fails only when the card is lost, and then nothing of the card is shown until all
- * of it was zeroed, see qnpu_recover_take_back().
+ * Memory is never mapped before it is zeroed. Zeroing fails only if the card is lost, and then all
+ * of the card is zeroed before it is mapped again, see qnpu_recover_take_back().
  */
 static vm_fault_t qnpu_gem_fault_reserved(struct vm_fault *vmf, struct qnpu_bo *bo)
 {
@@ -246,7 +296,7 @@ static vm_fault_t qnpu_gem_fault_reserved(struct vm_fault *vmf, struct qnpu_bo *
 	}
 
 	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
-		return qnpu_gem_fault_nobody(vmf, bo);
+		return qnpu_gem_fault_dummy(vmf, bo);
 	ret = ttm_bo_vm_fault_reserved(vmf, vmf->vma->vm_page_prot, QNPU_FAULT_PAGES);
 	drm_dev_exit(idx);
 
@@ -263,12 +313,9 @@ static vm_fault_t qnpu_gem_fault(struct vm_fault *vmf)
 		return ret;
 
 	ret = qnpu_gem_fault_reserved(vmf, bo);
-
-	/* The lock is dropped already where a retry is asked for after a wait. */
-	if (ret == VM_FAULT_RETRY && !(vmf->flags & FAULT_FLAG_RETRY_NOWAIT))
-		return ret;
-
-	dma_resv_unlock(bo->tbo.base.resv);
+	/* A retry after a wait has dropped the lock. */
+	if (ret != VM_FAULT_RETRY || vmf->flags & FAULT_FLAG_RETRY_NOWAIT)
+		dma_resv_unlock(bo->tbo.base.resv);
 
 	return ret;
 }
@@ -284,6 +331,7 @@ static const struct drm_gem_object_funcs qnpu_gem_funcs = {
 	.open = qnpu_gem_open,
 	.close = qnpu_gem_close,
 	.export = qnpu_prime_export,
+	.get_sg_table = qnpu_prime_get_sg_table,
 	.mmap = qnpu_gem_mmap,
 	.vm_ops = &qnpu_gem_vm_ops,
 };
@@ -292,7 +340,7 @@ static struct qnpu_bo *qnpu_bo_alloc(struct qnpu_device *npu, u64 size, u32 flag
 {
 	struct qnpu_bo *bo;
 
-	/* GEM and TTM take fault handling and GEM references for one: the same pointer is both. */
+	/* drm_gem_vm_open() and TTM's fault handling use the same pointer of a mapping. */
 	BUILD_BUG_ON(offsetof(struct ttm_buffer_object, base));
 
 	bo = kzalloc_obj(*bo, QNPU_GFP_USER);
@@ -303,7 +351,7 @@ static struct qnpu_bo *qnpu_bo_alloc(struct qnpu_device *npu, u64 size, u32 flag
 	bo->mem_type = QNPU_BO_NOWHERE;
 	mutex_init(&bo->vma_lock);
 	INIT_LIST_HEAD(&bo->vmas);
-	INIT_LIST_HEAD(&bo->import_link);
+	INIT_LIST_HEAD(&bo->external_link);
 	INIT_LIST_HEAD(&bo->resident_link);
 	INIT_LIST_HEAD(&bo->claim_link);
 	bo->tbo.base.funcs = &qnpu_gem_funcs;
@@ -312,13 +360,20 @@ static struct qnpu_bo *qnpu_bo_alloc(struct qnpu_device *npu, u64 size, u32 flag
 	return bo;
 }
 
-/* A buffer of somebody else's pages, mapped for the card; reserved on return. */
-static struct qnpu_bo *qnpu_bo_create_sg(struct qnpu_device *npu, u64 size, u32 flags,
-					 struct sg_table *sg, struct dma_buf *dma_buf)
+/**
+ * qnpu_bo_create_sg - make a buffer of memory of others
+ * @npu: device
+ * @size: bytes
+ * @flags: see struct qnpu_bo
+ * @sg: the memory, mapped for the device
+ * @dma_buf: its exporter's; NULL: pinned memory
+ */
+struct qnpu_bo *qnpu_bo_create_sg(struct qnpu_device *npu, u64 size, u32 flags,
+				  struct sg_table *sg, struct dma_buf *dma_buf)
 {
 	static const struct ttm_place place = { .mem_type = TTM_PL_TT };
 	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
-	struct ttm_operation_ctx ctx = { .interruptible = true };
+	struct dma_resv *resv = dma_buf ? dma_buf->resv : NULL;
 	struct qnpu_bo *bo;
 	int ret;
 
@@ -329,9 +384,12 @@ static struct qnpu_bo *qnpu_bo_create_sg(struct qnpu_device *npu, u64 size, u32 
 	if (dma_buf) {
 		get_dma_buf(dma_buf);
 		bo->dma_buf = dma_buf;
+		dma_resv_lock(resv, NULL);
 	}
-	ret = ttm_bo_init_reserved(&npu->mem.ttm, &bo->tbo, ttm_bo_type_sg, &placement, 0, &ctx,
-				   sg, dma_buf ? dma_buf->resv : NULL, qnpu_bo_destroy);
+	ret = ttm_bo_init_validate(&npu->mem.ttm, &bo->tbo, ttm_bo_type_sg, &placement, 0, true, sg,
+				   resv, qnpu_bo_destroy);
+	if (dma_buf)
+		dma_resv_unlock(resv);
 	if (ret)
 		return ERR_PTR(ret);
 
@@ -341,49 +399,15 @@ static struct qnpu_bo *qnpu_bo_create_sg(struct qnpu_device *npu, u64 size, u32 
 }
 
 /**
- * qnpu_bo_create_import - make a buffer of memory that belongs to an exporter
- * @npu: device
- * @dma_buf: the exporter's, its reservation lock held
- * @sg: the memory, mapped for the card
- */
-struct qnpu_bo *qnpu_bo_create_import(struct qnpu_device *npu, struct dma_buf *dma_buf,
-				      struct sg_table *sg)
-{
-	u32 flags = DRM_NPU_BO_SYSTEM;
-
-	if (!(dma_buf->file->f_mode & FMODE_WRITE))
-		flags |= DRM_NPU_BO_READONLY;
-	return qnpu_bo_create_sg(npu, dma_buf->size, flags, sg, dma_buf);
-}
-
-/**
- * qnpu_bo_create_pinned - make a buffer of pages that somebody else has pinned and mapped
- * @npu: device
- * @size: bytes
- * @flags: see struct qnpu_bo
- * @sg: the memory, mapped for the card
- */
-struct qnpu_bo *qnpu_bo_create_pinned(struct qnpu_device *npu, u64 size, u32 flags,
-				      struct sg_table *sg)
-{
-	struct qnpu_bo *bo = qnpu_bo_create_sg(npu, size, flags, sg, NULL);
-
-	if (!IS_ERR(bo))
-		ttm_bo_unreserve(&bo->tbo);
-
-	return bo;
-}
-
-/**
  * qnpu_bo_create - make a buffer with memory of its own, filled with zeros
  * @npu: device, held
- * @vm: address space of who makes it, or NULL
+ * @vm: address space of its maker, or NULL
  * @size: bytes, multiple of a page
  * @flags: see struct qnpu_bo
  */
 struct qnpu_bo *qnpu_bo_create(struct qnpu_device *npu, struct qnpu_vm *vm, u64 size, u32 flags)
 {
-	/* Creation evicts nobody: what finds no room on the card comes there when it is used. */
+	/* Creation evicts nothing: without room on the card a buffer moves there when used. */
 	static const struct ttm_place places[] = {
 		{ .mem_type = TTM_PL_VRAM, .flags = TTM_PL_FLAG_DESIRED },
 		{ .mem_type = TTM_PL_TT, .flags = TTM_PL_FLAG_FALLBACK },
@@ -414,12 +438,7 @@ struct qnpu_bo *qnpu_bo_create(struct qnpu_device *npu, struct qnpu_vm *vm, u64 
 	return bo;
 }
 
-/**
- * qnpu_ioctl_bo_create - DRM_IOCTL_NPU_BO_CREATE
- * @drm: device
- * @data: struct drm_npu_bo_create
- * @file: caller
- */
+/* Implements DRM_IOCTL_NPU_BO_CREATE. */
 int qnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct qnpu_device *npu = to_qnpu_device(drm);
@@ -429,20 +448,18 @@ int qnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fi
 	int ret, idx;
 	u64 size;
 
-	if (args->flags != DRM_NPU_BO_CARD && args->flags != DRM_NPU_BO_SYSTEM)
-		return -EINVAL;
-	if (!args->size)
+	if ((args->flags != DRM_NPU_BO_CARD && args->flags != DRM_NPU_BO_SYSTEM) || !args->size)
 		return -EINVAL;
 	if (args->size > QNPU_BO_MAX_SIZE)
 		return args->flags & DRM_NPU_BO_CARD ? -ENOSPC : -ENOMEM;
 
-	/* Held, so that nothing is mapped for DMA behind the back of a device that goes away. */
 	size = PAGE_ALIGN(args->size);
 	if (args->flags & DRM_NPU_BO_CARD && size > qnpu_mem_card_bytes(npu))
 		return -ENOSPC;
 	vm = qnpu_file_vm(file);
 	if (IS_ERR(vm))
 		return PTR_ERR(vm);
+	/* A device that is removed sees no new DMA mapping. */
 	if (!drm_dev_enter(drm, &idx))
 		return -ENODEV;
 	bo = qnpu_bo_create(npu, vm, size, args->flags);
@@ -472,10 +489,8 @@ out:
  */
 bool qnpu_bo_is_lost(const struct qnpu_bo *bo)
 {
-	const struct qnpu_device *npu = to_qnpu_device(bo->tbo.base.dev);
-
 	return READ_ONCE(bo->lost) || (READ_ONCE(bo->mem_type) == TTM_PL_VRAM &&
-				       READ_ONCE(bo->losses) != READ_ONCE(npu->losses));
+				       READ_ONCE(bo->losses) != READ_ONCE(bo_to_qnpu(bo)->losses));
 }
 
 /**
@@ -485,7 +500,7 @@ bool qnpu_bo_is_lost(const struct qnpu_bo *bo)
  */
 void qnpu_bo_restored(struct qnpu_bo *bo, bool lost)
 {
-	WRITE_ONCE(bo->losses, READ_ONCE(to_qnpu_device(bo->tbo.base.dev)->losses));
+	WRITE_ONCE(bo->losses, READ_ONCE(bo_to_qnpu(bo)->losses));
 	WRITE_ONCE(bo->lost, lost);
 }
 
@@ -505,12 +520,7 @@ static u32 qnpu_bo_info_flags(const struct qnpu_bo *bo)
 	return flags;
 }
 
-/**
- * qnpu_ioctl_bo_info - DRM_IOCTL_NPU_BO_INFO
- * @drm: device
- * @data: struct drm_npu_bo_info
- * @file: caller
- */
+/* Implements DRM_IOCTL_NPU_BO_INFO. */
 int qnpu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_bo_info *args = data;
@@ -532,21 +542,6 @@ int qnpu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file
 	return ret;
 }
 
-/* Between the memory of the caller and the buffer, and between that and the card. */
-static int qnpu_bo_sync_bounce(struct qnpu_bo *bo, const struct drm_npu_bo_sync *args)
-{
-	int ret = 0;
-
-	if (args->direction & DRM_NPU_SYNC_TO_DEVICE)
-		ret = qnpu_userptr_copy_in(bo, args->offset, args->size);
-	if (!ret)
-		ret = qnpu_bo_sync_system(bo, args->offset, args->size, args->direction);
-	if (!ret && args->direction & DRM_NPU_SYNC_FROM_DEVICE)
-		ret = qnpu_userptr_copy_out(bo, args->offset, args->size);
-
-	return ret;
-}
-
 /**
  * qnpu_bo_sync - cache maintenance
  * @bo: buffer, its reservation lock not held
@@ -558,8 +553,6 @@ int qnpu_bo_sync(struct qnpu_bo *bo, const struct drm_npu_bo_sync *args)
 
 	if (bo->dma_buf)
 		return qnpu_prime_sync(bo, args->direction);
-	if (bo->flags & DRM_NPU_BO_BOUNCE)
-		return qnpu_bo_sync_bounce(bo, args);
 	if (bo->flags & DRM_NPU_BO_SYSTEM)
 		return qnpu_bo_sync_system(bo, args->offset, args->size, args->direction);
 
@@ -568,8 +561,8 @@ int qnpu_bo_sync(struct qnpu_bo *bo, const struct drm_npu_bo_sync *args)
 		return ret;
 
 	/*
-	 * On the card: drains write-combining buffers, its memory needs nothing else. One that has
-	 * made room for others has its caches seen to when it comes back.
+	 * Card memory needs a barrier only, which drains write-combining buffers. Caches of an
+	 * evicted buffer are maintained when it moves back.
 	 */
 	mb();
 	if (qnpu_bo_is_home(bo) && qnpu_bo_is_in_system(bo))
@@ -582,12 +575,7 @@ int qnpu_bo_sync(struct qnpu_bo *bo, const struct drm_npu_bo_sync *args)
 	return ret;
 }
 
-/**
- * qnpu_ioctl_bo_sync - DRM_IOCTL_NPU_BO_SYNC
- * @drm: device
- * @data: struct drm_npu_bo_sync
- * @file: caller
- */
+/* Implements DRM_IOCTL_NPU_BO_SYNC. */
 int qnpu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_bo_sync *args = data;
@@ -611,19 +599,7 @@ int qnpu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file
 	return ret;
 }
 
-/* What the CPU has written last is for the card, and nobody can say so any more. */
-static void qnpu_bo_settle(struct qnpu_bo *bo)
-{
-	if (bo->flags & DRM_NPU_BO_SYSTEM)
-		qnpu_bo_sync_system(bo, 0, bo->tbo.base.size, DRM_NPU_SYNC_TO_DEVICE);
-}
-
-/**
- * qnpu_ioctl_bo_seal - DRM_IOCTL_NPU_BO_SEAL
- * @drm: device
- * @data: struct drm_npu_bo_seal
- * @file: caller
- */
+/* Implements DRM_IOCTL_NPU_BO_SEAL. */
 int qnpu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_bo_seal *args = data;
@@ -640,7 +616,7 @@ int qnpu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file
 		return -ENOENT;
 	bo = gem_to_qnpu_bo(obj);
 
-	/* The driver's own writing, the zeros of a new buffer, is no reason to refuse. */
+	/* Zeroing of a new buffer is waited for; unfinished jobs are an error. */
 	wait = dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, true, MAX_SCHEDULE_TIMEOUT);
 	ret = wait < 0 ? wait : dma_resv_lock_interruptible(obj->resv, NULL);
 	if (ret)
@@ -649,15 +625,17 @@ int qnpu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file
 	if (bo->dma_buf || bo->userptr) {
 		ret = -EOPNOTSUPP;
 	} else if (bo->maker != file->client_id) {
-		/* Who has got it from somebody else must not take it from the maker. */
+		/* A program that got it from another must not take it away from the maker. */
 		ret = -EPERM;
 	} else if (!dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_WRITE) ||
-		   qnpu_prime_is_attached(bo)) {
+		   bo->tbo.pin_count) {
 		ret = -EBUSY;
 	} else if (!bo->sealed) {
 		WRITE_ONCE(bo->sealed, true);
 		ttm_bo_unmap_virtual(&bo->tbo);
-		qnpu_bo_settle(bo);
+		/* No later BO_SYNC can do it. */
+		if (bo->flags & DRM_NPU_BO_SYSTEM)
+			qnpu_bo_sync_system(bo, 0, obj->size, DRM_NPU_SYNC_TO_DEVICE);
 		qnpu_vm_protect(bo);
 	}
 	dma_resv_unlock(obj->resv);
@@ -666,12 +644,7 @@ out:
 	return ret;
 }
 
-/**
- * qnpu_ioctl_bo_wait - DRM_IOCTL_NPU_BO_WAIT
- * @drm: device
- * @data: struct drm_npu_bo_wait
- * @file: caller
- */
+/* Implements DRM_IOCTL_NPU_BO_WAIT. */
 int qnpu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_bo_wait *args = data;
@@ -696,12 +669,13 @@ int qnpu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file
 }
 
 /**
- * qnpu_gem_usage - what a file has handles of
+ * qnpu_gem_usage - memory of the buffers that a file has handles of
  * @file: file
  * @usage: answer
  */
 void qnpu_gem_usage(struct drm_file *file, struct qnpu_gem_usage *usage)
 {
+	struct drm_memory_stats *stats;
 	struct drm_gem_object *obj;
 	int id;
 
@@ -709,17 +683,19 @@ void qnpu_gem_usage(struct drm_file *file, struct qnpu_gem_usage *usage)
 
 	spin_lock(&file->table_lock);
 	idr_for_each_entry(&file->object_idr, obj, id) {
-		const struct qnpu_bo *bo = gem_to_qnpu_bo(obj);
-		bool card = bo->flags & DRM_NPU_BO_CARD;
-		bool shared = drm_gem_object_is_shared_for_memory_stats(obj);
-		bool active = !dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_BOOKKEEP);
+		bool evicted = qnpu_bo_is_evicted(gem_to_qnpu_bo(obj));
+		bool card = gem_to_qnpu_bo(obj)->flags & DRM_NPU_BO_CARD;
 
-		*(card ? &usage->card : &usage->system) += obj->size;
-		if (shared)
-			*(card ? &usage->card_shared : &usage->system_shared) += obj->size;
-		if (active)
-			*(card ? &usage->card_active : &usage->system_active) += obj->size;
-		if (qnpu_bo_is_evicted(bo))
+		stats = card ? &usage->card : &usage->system;
+		if (drm_gem_object_is_shared_for_memory_stats(obj))
+			stats->shared += obj->size;
+		else
+			stats->private += obj->size;
+		if (!dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_BOOKKEEP))
+			stats->active += obj->size;
+		stats = card && !evicted ? &usage->card : &usage->system;
+		stats->resident += obj->size;
+		if (evicted)
 			usage->evicted += obj->size;
 		usage->largest = max_t(u64, usage->largest, obj->size);
 	}

@@ -5,6 +5,7 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 
+#include <drm/drm_file.h>
 #include <drm/drm_gem.h>
 #include <drm/npu_accel.h>
 #include <drm/ttm/ttm_bo.h>
@@ -15,25 +16,20 @@
 #define QNPU_BO_MAX_SIZE	BIT_ULL(40)
 
 struct dma_buf;
-struct drm_device;
-struct drm_file;
-struct drm_printer;
 struct mem_cgroup;
+struct page;
 struct qnpu_device;
 struct qnpu_residency;
 struct qnpu_userptr;
 struct qnpu_vm;
-struct page;
 struct sg_table;
 
 /** enum qnpu_claim - what a submission that waits for card memory wants of a buffer */
 enum qnpu_claim {
 	/** @QNPU_CLAIM_NONE: nothing */
 	QNPU_CLAIM_NONE,
-
 	/** @QNPU_CLAIM_USE: it names the buffer: nobody moves it out again meanwhile */
 	QNPU_CLAIM_USE,
-
 	/** @QNPU_CLAIM_ROOM: the room of the buffer, as soon as its jobs are finished */
 	QNPU_CLAIM_ROOM,
 };
@@ -42,74 +38,51 @@ enum qnpu_claim {
 struct qnpu_bo {
 	/** @tbo: base class; TTM's object, and in it the GEM object */
 	struct ttm_buffer_object tbo;
-
 	/**
-	 * @flags: DRM_NPU_BO_CARD or DRM_NPU_BO_SYSTEM, and what the latter is with memory of a
-	 * process: DRM_NPU_BO_PINNED or DRM_NPU_BO_BOUNCE, and DRM_NPU_BO_READONLY; constant
+	 * @flags: DRM_NPU_BO_CARD or DRM_NPU_BO_SYSTEM, with the latter also DRM_NPU_BO_PINNED and
+	 * DRM_NPU_BO_READONLY; constant
 	 */
 	u32 flags;
-
-	/** @dma_buf: what it was imported from, with a reference; NULL for buffers of its own */
+	/** @dma_buf: imported dma-buf, with a reference; NULL: none */
 	struct dma_buf *dma_buf;
-
-	/** @maker: drm_file.client_id of the file that has made it; constant, 0 for imports */
+	/** @maker: drm_file.client_id of its first file; constant, 0 for imports */
 	u64 maker;
-
 	/** @handle: handle in that file */
 	u32 handle;
-
-
-	/** @import_link: in qnpu_mem.imports while it is attached, under qnpu_mem.imports_lock */
-	struct list_head import_link;
-
+	/** @external_link: in qnpu_mem.external while memory of others is mapped; external_lock */
+	struct list_head external_link;
 	/** @owner: address space of its maker, with a reference; NULL: none */
 	struct qnpu_vm *owner;
-
-	/** @memcg: who pays for its pages of system memory, with a reference; NULL: nobody */
+	/** @memcg: cgroup that its pages are charged to, with a reference; NULL: none */
 	struct mem_cgroup *memcg;
-
-	/** @userptr: memory of a process that it was made of, owned; NULL for others */
+	/** @userptr: pinned memory of a process, owned; NULL: none */
 	struct qnpu_userptr *userptr;
-
-	/** @nobody: what mappings show when the card is gone; under the reservation lock */
-	struct page *nobody;
-
+	/** @dummy: page that is mapped once the device is lost; under the reservation lock */
+	struct page *dummy;
 	/** @sealed: no CPU access, no writing job; set once, under the reservation lock */
 	bool sealed;
-
 	/** @uncached: it has been mapped past the caches; set once, read without a lock */
 	bool uncached;
-
-	/** @lost: its contents went with the card, before it moved; under the reservation lock */
+	/** @lost: its contents were lost with the card before it moved; reservation lock */
 	bool lost;
-	/** @losses: qnpu_device.losses when it came to where it is; under the reservation lock */
+	/** @losses: qnpu_device.losses when its contents became valid; reservation lock */
 	u32 losses;
 	/** @refused: the card had no room for it at the last try; under the reservation lock */
 	bool refused;
-
 	/** @leaving: it takes no new jobs, since it is to move; except those of @claimant */
 	atomic_t leaving;
-
 	/** @resident_link: in qnpu_mem.resident while it is on the card, under claim_lock */
 	struct list_head resident_link;
-
 	/** @claimant: submission with a claim on it, under qnpu_mem.claim_lock */
 	struct qnpu_residency *claimant;
-
 	/** @claim_link: in qnpu_residency.claims, under qnpu_mem.claim_lock */
 	struct list_head claim_link;
-
 	/** @claim: what @claimant wants, under qnpu_mem.claim_lock */
 	enum qnpu_claim claim;
-
-	/**
-	 * @mem_type: where it is, TTM_PL_ or QNPU_BO_NOWHERE; written under the reservation lock
-	 */
+	/** @mem_type: TTM_PL_ or QNPU_BO_NOWHERE; written under the reservation lock */
 	u32 mem_type;
-
 	/** @vma_lock: protects @vmas; inside of the reservation lock, outside of qnpu_vm.lock */
 	struct mutex vma_lock;
-
 	/** @vmas: address spaces that the buffer has an address in */
 	struct list_head vmas;
 };
@@ -119,29 +92,14 @@ struct qnpu_bo {
 
 /** struct qnpu_gem_usage - memory that a file has handles of, bytes */
 struct qnpu_gem_usage {
-	/** @card: card memory, wherever it is at present */
-	u64 card;
-
-	/** @evicted: part of @card that is in system memory at present */
+	/** @card: buffers for the card; @resident is without evicted ones */
+	struct drm_memory_stats card;
+	/** @system: buffers in system memory; @resident is with evicted ones */
+	struct drm_memory_stats system;
+	/** @evicted: card buffers that are in system memory at present */
 	u64 evicted;
-
-	/** @system: system memory */
-	u64 system;
-
-	/** @largest: largest buffer */
+	/** @largest: size of the largest buffer */
 	u64 largest;
-
-	/** @card_shared: part of @card that other files have, too, or a dma-buf */
-	u64 card_shared;
-
-	/** @system_shared: likewise part of @system */
-	u64 system_shared;
-
-	/** @card_active: card memory that unfinished jobs use */
-	u64 card_active;
-
-	/** @system_active: likewise system memory */
-	u64 system_active;
 };
 
 static inline struct qnpu_bo *to_qnpu_bo(struct ttm_buffer_object *tbo)
@@ -195,11 +153,11 @@ int qnpu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file
 int qnpu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file);
 
 struct qnpu_bo *qnpu_bo_create(struct qnpu_device *npu, struct qnpu_vm *vm, u64 size, u32 flags);
-struct qnpu_bo *qnpu_bo_create_pinned(struct qnpu_device *npu, u64 size, u32 flags,
-				      struct sg_table *sg);
-struct qnpu_bo *qnpu_bo_create_import(struct qnpu_device *npu, struct dma_buf *dma_buf,
-				      struct sg_table *sg);
+struct qnpu_bo *qnpu_bo_create_sg(struct qnpu_device *npu, u64 size, u32 flags,
+				  struct sg_table *sg, struct dma_buf *dma_buf);
+void qnpu_bo_attached(struct qnpu_bo *bo);
 int qnpu_bo_sync(struct qnpu_bo *bo, const struct drm_npu_bo_sync *args);
+void qnpu_gem_release_dma(struct qnpu_device *npu);
 void qnpu_gem_usage(struct drm_file *file, struct qnpu_gem_usage *usage);
 
 #endif

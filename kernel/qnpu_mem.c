@@ -705,8 +705,7 @@ static void qnpu_mem_fini(struct drm_device *drm, void *arg)
 		qnpu_manager_remove(mem, &mem->card.base, TTM_PL_VRAM);
 	ttm_device_fini(&mem->ttm);
 	qnpu_mem_fini_buddy(mem);
-	mutex_destroy(&mem->pinned_lock);
-	mutex_destroy(&mem->imports_lock);
+	mutex_destroy(&mem->external_lock);
 	qnpu_pages_fini(mem);
 	mutex_destroy(&mem->card.lock);
 	mutex_destroy(&mem->claim_lock);
@@ -722,10 +721,8 @@ int qnpu_mem_init(struct qnpu_device *npu)
 	int ret;
 
 	qnpu_pages_init(mem);
-	INIT_LIST_HEAD(&mem->imports);
-	mutex_init(&mem->imports_lock);
-	INIT_LIST_HEAD(&mem->pinned);
-	mutex_init(&mem->pinned_lock);
+	INIT_LIST_HEAD(&mem->external);
+	mutex_init(&mem->external_lock);
 	mutex_init(&mem->claim_lock);
 	INIT_LIST_HEAD(&mem->waiters);
 	INIT_LIST_HEAD(&mem->resident);

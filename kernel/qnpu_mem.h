@@ -63,20 +63,14 @@ struct qnpu_mem {
 	/** @gone: the device is, nothing is mapped any more; under @mapped_lock */
 	bool gone;
 
-	/** @imports: buffers that are attached to dma-bufs of others, under @imports_lock */
-	struct list_head imports;
+	/** @external: buffers of memory of others that is mapped for DMA, under @external_lock */
+	struct list_head external;
 
-	/** @imports_lock: protects @imports; nothing inside of it */
-	struct mutex imports_lock;
+	/** @external_lock: protects @external and what its buffers have mapped; innermost */
+	struct mutex external_lock;
 
-	/** @detaching: buffers that have left @imports and are still attached */
+	/** @detaching: imports that have left @external and are still attached */
 	atomic_t detaching;
-
-	/** @pinned: memory of processes that is mapped for DMA, under @pinned_lock */
-	struct list_head pinned;
-
-	/** @pinned_lock: protects @pinned and the mappings of what is in it; innermost */
-	struct mutex pinned_lock;
 
 	/** @claim_lock: protects @waiters, @next_seq, @resident and all claims; innermost */
 	struct mutex claim_lock;

@@ -2,15 +2,14 @@
 /*
  * Page tables and TLB.
  *
- * Tables are in system memory, which is charged to the process that causes them. They survive
- * whatever happens to the device, and are unmapped before the driver lets go of it, although
- * address spaces of open files stay.
+ * Tables are in system memory and charged to the process that causes them. They survive resets and
+ * the device: a removal unmaps them, although address spaces of open files stay.
  *
- * The card caches invalid translations, too: every change is followed by an invalidation, and
- * nothing is done with memory or tables before that is complete.
+ * The device caches invalid translations, too: every change is followed by an invalidation, and
+ * memory or tables are reused only after that is complete.
  *
  * An address space needs a number (ASID) only while a queue uses it. It keeps the number until
- * another one has none.
+ * another one needs it.
  */
 #include <linux/dma-mapping.h>
 #include <linux/log2.h>
@@ -35,34 +34,27 @@
 /* An invalidation waits for accesses, not for jobs; a software model on a busy host is slow. */
 #define QNPU_INV_TIMEOUT	(5 * HZ)
 
-/** struct qnpu_pt - the driver's view of one table */
+/** struct qnpu_pt - a table; under the lock of its address space */
 struct qnpu_pt {
 	/** @entries: its memory */
 	u64 *entries;
-
 	/** @dma: its bus address; valid until qnpu_mmu.gone */
 	dma_addr_t dma;
-
 	/** @live: in qnpu_mmu.live, under its lock */
 	struct list_head live;
-
-	/** @used: valid entries */
-	u32 used;
-
-	/** @level: 3 for the root to 0 */
-	u32 level;
-
 	/** @link: in a list of tables to be freed */
 	struct list_head link;
-
+	/** @used: valid entries */
+	u32 used;
+	/** @level: 3 for the root to 0 */
+	u32 level;
 	/** @leaf: entries that are valid leaves */
 	DECLARE_BITMAP(leaf, NPU_PT_ENTRIES);
-
 	/** @child: tables below; only above level 0 */
 	struct qnpu_pt *child[];
 };
 
-/* Bytes of the ASID table, whole pages of the device. */
+/* Whole pages of the device. */
 static size_t qnpu_asid_bytes(const struct qnpu_device *npu)
 {
 	return round_up(npu->asids * sizeof(struct npu_asid_entry), QNPU_TABLE_BYTES);
@@ -78,7 +70,7 @@ static u32 qnpu_index(u64 va, u32 level)
 	return (va >> qnpu_level_shift(level)) & (NPU_PT_ENTRIES - 1);
 }
 
-/* Changes @count entries from @index on, to @entry and @step more each. */
+/* Changes @count entries from @index on, to @entry and @step more for each next one. */
 static void qnpu_pt_write(struct qnpu_device *npu, struct qnpu_pt *pt, u32 index, u32 count,
 			  u64 entry, u64 step)
 {
@@ -94,48 +86,41 @@ static void qnpu_pt_write(struct qnpu_device *npu, struct qnpu_pt *pt, u32 index
 	drm_dev_exit(idx);
 }
 
-static int qnpu_pt_map(struct qnpu_device *npu, struct qnpu_pt *pt)
-{
-	struct qnpu_mmu *mmu = &npu->mmu;
-	int ret = -ENODEV;
-
-	mutex_lock(&mmu->live_lock);
-	if (mmu->gone)
-		goto out;
-	ret = -ENOMEM;
-	pt->dma = dma_map_single(npu->drm.dev, pt->entries, QNPU_TABLE_BYTES, DMA_TO_DEVICE);
-	if (dma_mapping_error(npu->drm.dev, pt->dma))
-		goto out;
-	list_add(&pt->live, &mmu->live);
-	atomic_inc(&mmu->tables_used);
-	ret = 0;
-out:
-	mutex_unlock(&mmu->live_lock);
-
-	return ret;
-}
-
 static struct qnpu_pt *qnpu_pt_alloc(struct qnpu_space *space, u32 level)
 {
-	u32 children = level ? NPU_PT_ENTRIES : 0;
+	struct device *dev = space->npu->drm.dev;
+	struct qnpu_mmu *mmu = &space->npu->mmu;
 	struct qnpu_pt *pt;
 	int ret = -ENOMEM;
 
-	pt = kzalloc(struct_size(pt, child, children), QNPU_GFP_USER);
+	pt = kzalloc(struct_size(pt, child, level ? NPU_PT_ENTRIES : 0), QNPU_GFP_USER);
 	if (!pt)
 		return ERR_PTR(ret);
 	pt->level = level;
-	INIT_LIST_HEAD(&pt->link);
 	pt->entries = kzalloc(QNPU_TABLE_BYTES, QNPU_GFP_USER);
-	if (pt->entries)
-		ret = qnpu_pt_map(space->npu, pt);
-	if (ret) {
-		kfree(pt->entries);
-		kfree(pt);
-		return ERR_PTR(ret);
+	if (!pt->entries)
+		goto err;
+
+	mutex_lock(&mmu->live_lock);
+	if (mmu->gone) {
+		ret = -ENODEV;
+		goto err_unlock;
 	}
+	pt->dma = dma_map_single(dev, pt->entries, QNPU_TABLE_BYTES, DMA_TO_DEVICE);
+	if (dma_mapping_error(dev, pt->dma))
+		goto err_unlock;
+	list_add(&pt->live, &mmu->live);
+	atomic_inc(&mmu->tables_used);
+	mutex_unlock(&mmu->live_lock);
 
 	return pt;
+
+err_unlock:
+	mutex_unlock(&mmu->live_lock);
+err:
+	kfree(pt->entries);
+	kfree(pt);
+	return ERR_PTR(ret);
 }
 
 static void qnpu_pt_unmap(struct qnpu_device *npu, struct qnpu_pt *pt)
@@ -143,9 +128,16 @@ static void qnpu_pt_unmap(struct qnpu_device *npu, struct qnpu_pt *pt)
 	dma_unmap_single(npu->drm.dev, pt->dma, QNPU_TABLE_BYTES, DMA_TO_DEVICE);
 }
 
+/* Frees a table and all below it. */
 static void qnpu_pt_free(struct qnpu_space *space, struct qnpu_pt *pt)
 {
 	struct qnpu_mmu *mmu = &space->npu->mmu;
+	u32 i;
+
+	for (i = 0; pt->level && pt->used && i < NPU_PT_ENTRIES; i++) {
+		if (pt->child[i])
+			qnpu_pt_free(space, pt->child[i]);
+	}
 
 	mutex_lock(&mmu->live_lock);
 	list_del(&pt->live);
@@ -157,17 +149,6 @@ static void qnpu_pt_free(struct qnpu_space *space, struct qnpu_pt *pt)
 	kfree(pt);
 }
 
-static void qnpu_pt_free_tree(struct qnpu_space *space, struct qnpu_pt *pt)
-{
-	u32 i;
-
-	for (i = 0; pt->level && i < NPU_PT_ENTRIES; i++) {
-		if (pt->child[i])
-			qnpu_pt_free_tree(space, pt->child[i]);
-	}
-	qnpu_pt_free(space, pt);
-}
-
 /* Invalidation */
 
 static bool qnpu_inv_is_done(struct qnpu_device *npu, u32 generation, u32 ticket)
@@ -175,7 +156,7 @@ static bool qnpu_inv_is_done(struct qnpu_device *npu, u32 generation, u32 ticket
 	bool done;
 	int idx;
 
-	/* A reset, which invalidates everything, and the end of the card say so. */
+	/* A reset invalidates everything. */
 	if (READ_ONCE(npu->mmu.generation) != generation || drm_dev_is_unplugged(&npu->drm))
 		return true;
 	if (!qnpu_device_try_enter(npu, &idx))
@@ -190,8 +171,8 @@ static bool qnpu_inv_is_done(struct qnpu_device *npu, u32 generation, u32 ticket
 }
 
 /*
- * Invalidate a range and wait until the card uses no old translation. Zero bytes stand for the
- * whole address space with its root. A card that does not answer is reset: that invalidates, too.
+ * Invalidates a range and waits until the device uses no old translation. Zero bytes are the whole
+ * address space with its root. A device that does not answer is reset, which invalidates, too.
  */
 static void qnpu_space_invalidate(struct qnpu_space *space, u64 va, u64 bytes)
 {
@@ -208,7 +189,7 @@ static void qnpu_space_invalidate(struct qnpu_space *space, u64 va, u64 bytes)
 
 	mutex_lock(&mmu->inv_lock);
 	asid = space->asid;
-	/* Nothing of it is cached. qnpu_space_attach() invalidates all of a new ASID. */
+	/* Nothing is cached without an ASID. qnpu_space_attach() invalidates all of a new one. */
 	if (asid == QNPU_NO_ASID) {
 		mutex_unlock(&mmu->inv_lock);
 		qnpu_device_exit(npu, idx);
@@ -233,23 +214,13 @@ static void qnpu_space_invalidate(struct qnpu_space *space, u64 va, u64 bytes)
 	}
 }
 
-/**
- * qnpu_mmu_invalidated - the card has completed invalidations
- * @npu: device
- *
- * Called by the interrupt handler.
- */
+/* Called by the interrupt handler: invalidations are complete. */
 void qnpu_mmu_invalidated(struct qnpu_device *npu)
 {
 	wake_up_all(&npu->mmu.inv_wait);
 }
 
-/**
- * qnpu_mmu_forget - the card has lost its translations in a reset
- * @npu: device
- *
- * Whoever waits for an invalidation has what it waits for.
- */
+/* Called after a reset, in which the device has lost its translations: ends all waits. */
 void qnpu_mmu_forget(struct qnpu_device *npu)
 {
 	mutex_lock(&npu->mmu.inv_lock);
@@ -260,7 +231,7 @@ void qnpu_mmu_forget(struct qnpu_device *npu)
 
 /* Mapping */
 
-/* The table at @level that maps @va, made where it is missing. */
+/* Finds the table at @level that maps @va, or makes it. */
 static struct qnpu_pt *qnpu_space_table(struct qnpu_space *space, u64 va, u32 level)
 {
 	struct qnpu_pt *pt = space->root, *next;
@@ -284,10 +255,7 @@ static struct qnpu_pt *qnpu_space_table(struct qnpu_space *space, u64 va, u32 le
 	return pt;
 }
 
-/*
- * Set leaves of one table, from @va on, the first to @entry, as many as fit into it and into
- * @bytes. Returns the bytes mapped.
- */
+/* Sets leaves of one table, as many as fit into it and into @bytes. Returns the bytes mapped. */
 static s64 qnpu_space_set(struct qnpu_space *space, u64 va, u64 bytes, u32 level, u64 entry)
 {
 	struct qnpu_pt *pt = qnpu_space_table(space, va, level);
@@ -304,11 +272,6 @@ static s64 qnpu_space_set(struct qnpu_space *space, u64 va, u64 bytes, u32 level
 	return (u64)count << shift;
 }
 
-static bool qnpu_can_be_large(u64 va, u64 addr, u64 bytes)
-{
-	return IS_ALIGNED(va | addr, SZ_2M) && bytes >= SZ_2M;
-}
-
 static int qnpu_space_set_run(struct qnpu_space *space, u64 va, const struct qnpu_mem_run *run,
 			      u64 flags)
 {
@@ -318,11 +281,11 @@ static int qnpu_space_set_run(struct qnpu_space *space, u64 va, const struct qnp
 	if ((run->addr | (run->addr + run->bytes - 1)) & ~(NPU_PTE_ADDR | (SZ_4K - 1)))
 		return -ERANGE;
 
-	/* Where small pages become large ones a table ends, and a run only gets smaller. */
+	/* Small pages end before the next large one: there a table ends, too. */
 	for (at = 0; at < run->bytes; at += done) {
 		u64 left = run->bytes - at, entry = (run->addr + at) | flags | NPU_PTE_VALID;
 
-		if (qnpu_can_be_large(va + at, run->addr + at, left))
+		if (IS_ALIGNED((va + at) | (run->addr + at), SZ_2M) && left >= SZ_2M)
 			done = qnpu_space_set(space, va + at, left, QNPU_LARGE_LEVEL,
 					      entry | NPU_PTE_LARGE);
 		else
@@ -336,13 +299,11 @@ static int qnpu_space_set_run(struct qnpu_space *space, u64 va, const struct qnp
 }
 
 /**
- * qnpu_space_map_fixed - map memory that is not a buffer's
+ * qnpu_space_map_fixed - map memory that is no buffer's; otherwise as qnpu_space_map()
  * @space: address space
  * @va: address
  * @run: the memory
  * @flags: NPU_PTE_WRITE, NPU_PTE_SYSTEM
- *
- * Otherwise as qnpu_space_map().
  */
 int qnpu_space_map_fixed(struct qnpu_space *space, u64 va, const struct qnpu_mem_run *run,
 			 u64 flags)
@@ -358,15 +319,14 @@ int qnpu_space_map_fixed(struct qnpu_space *space, u64 va, const struct qnpu_mem
 }
 
 /**
- * qnpu_space_map - map a buffer, or change the flags of its mapping
+ * qnpu_space_map - map a buffer, or change the flags of its mapping, which does not fail
  * @space: address space
  * @va: address, aligned as qnpu_vm_bind() does it
  * @bo: buffer, its reservation lock held
  * @system: its pages of system memory, else its card memory
  * @flags: NPU_PTE_WRITE or NPU_PTE_CONST
  *
- * On return the card uses the new translations. On error nothing is mapped. Changing flags needs
- * no tables and does not fail.
+ * On return the device uses the new translations. On error nothing is mapped.
  */
 int qnpu_space_map(struct qnpu_space *space, u64 va, struct qnpu_bo *bo, bool system, u64 flags)
 {
@@ -380,110 +340,73 @@ int qnpu_space_map(struct qnpu_space *space, u64 va, struct qnpu_bo *bo, bool sy
 	for (offset = 0; offset < size; offset += run.bytes) {
 		qnpu_mem_run(bo, system, offset, &run);
 		ret = qnpu_space_set_run(space, va + offset, &run, flags);
-		if (ret)
-			goto err;
+		if (ret) {
+			qnpu_space_unmap(space, va, size);
+			return ret;
+		}
 	}
 	qnpu_space_invalidate(space, va, size);
 
 	return 0;
-
-err:
-	qnpu_space_unmap(space, va, size);
-	return ret;
 }
 
-/* What one step of qnpu_space_unmap() found out. */
+/** struct qnpu_unmap - result of clearing entries */
 struct qnpu_unmap {
-	/* tables without entries, freed after the invalidation */
+	/** @empty: tables without entries, freed after the invalidation */
 	struct list_head empty;
-	/* the range to invalidate, grown to all that an empty table covered */
+	/** @start: first address to invalidate: empty tables extend the range to all they cover */
 	u64 start;
+	/** @end: address behind the last one */
 	u64 end;
 };
 
-/* Take tables without entries out of the tree, from @level up. */
-static void qnpu_space_prune(struct qnpu_space *space, u64 va, struct qnpu_pt **path, u32 level,
+/*
+ * Clears the leaves of a range and the entries of tables that are empty then. A failed attempt to map
+ * may have made tables without leaves.
+ */
+static void qnpu_space_clear(struct qnpu_space *space, struct qnpu_pt *pt, u64 va, u64 end,
 			     struct qnpu_unmap *unmap)
 {
-	while (!path[level]->used && level < QNPU_ROOT_LEVEL) {
-		struct qnpu_pt *parent = path[level + 1];
-		u64 covered = BIT_ULL(qnpu_level_shift(level + 1));
-		u32 index = qnpu_index(va, level + 1);
+	u32 i = qnpu_index(va, pt->level), last = qnpu_index(end - 1, pt->level), count;
+	u64 span = BIT_ULL(qnpu_level_shift(pt->level)), at;
+	struct qnpu_pt *child;
 
-		list_add(&path[level]->link, &unmap->empty);
-		unmap->start = min(unmap->start, round_down(va, covered));
-		unmap->end = max(unmap->end, round_down(va, covered) + covered);
-		parent->child[index] = NULL;
-		parent->used--;
-		qnpu_pt_write(space->npu, parent, index, 1, 0, 0);
-		level++;
+	for (; i <= last; i += max(count, 1)) {
+		count = find_next_zero_bit(pt->leaf, last + 1, i) - i;
+		bitmap_clear(pt->leaf, i, count);
+		child = pt->level ? pt->child[i] : NULL;
+		if (child) {
+			at = (va & -(span << QNPU_INDEX_BITS)) + i * span;
+			qnpu_space_clear(space, child, max(va, at), min(end, at + span), unmap);
+			cond_resched();
+			if (child->used)
+				continue;
+			list_add(&child->link, &unmap->empty);
+			unmap->start = min(unmap->start, at);
+			unmap->end = max(unmap->end, at + span);
+			pt->child[i] = NULL;
+			count = 1;
+		}
+		if (!count)
+			continue;
+		qnpu_pt_write(space->npu, pt, i, count, 0, 0);
+		pt->used -= count;
 	}
-}
-
-/* Clear leaves of one table, from @index on, as long as there are any, at most @count. */
-static u32 qnpu_pt_clear(struct qnpu_device *npu, struct qnpu_pt *pt, u32 index, u64 count)
-{
-	u32 limit = min_t(u64, NPU_PT_ENTRIES, index + count);
-	u32 cleared = find_next_zero_bit(pt->leaf, limit, index) - index;
-
-	if (!cleared)
-		return 0;
-	bitmap_clear(pt->leaf, index, cleared);
-	qnpu_pt_write(npu, pt, index, cleared, 0, 0);
-	pt->used -= cleared;
-
-	return cleared;
-}
-
-/*
- * Clear the leaves of the table at @va, and tables that are empty on the way up, also where there
- * is no leaf: an attempt to map may have made tables, but no more. Returns the bytes passed.
- */
-static u64 qnpu_space_clear(struct qnpu_space *space, u64 va, u64 bytes, struct qnpu_unmap *unmap)
-{
-	struct qnpu_pt *path[NPU_PT_LEVELS] = {};
-	struct qnpu_pt *pt = space->root;
-	u32 level, index, cleared;
-	u64 span;
-
-	for (;;) {
-		level = pt->level;
-		index = qnpu_index(va, level);
-		path[level] = pt;
-		if (!level || test_bit(index, pt->leaf) || !pt->child[index])
-			break;
-		pt = pt->child[index];
-	}
-
-	span = BIT_ULL(qnpu_level_shift(level));
-	/* Up to 2^39: more than the macros divide by. */
-	cleared = qnpu_pt_clear(space->npu, pt, index,
-				(bytes + span - 1) >> qnpu_level_shift(level));
-	qnpu_space_prune(space, va, path, level, unmap);
-
-	return max(cleared, 1) * span - (va & (span - 1));
 }
 
 /**
- * qnpu_space_unmap - take a mapping away
+ * qnpu_space_unmap - unmap a range; on return the device makes no more access through it
  * @space: address space
  * @va: start
- * @bytes: size, whole pages; parts of it may not be mapped
- *
- * On return the card makes no more access through it.
+ * @bytes: size, whole pages, not 0; parts of it may not be mapped
  */
 void qnpu_space_unmap(struct qnpu_space *space, u64 va, u64 bytes)
 {
 	struct qnpu_unmap unmap = { .start = va, .end = va + bytes };
 	struct qnpu_pt *pt, *next;
-	u64 at;
 
 	INIT_LIST_HEAD(&unmap.empty);
-	for (at = va; at < va + bytes;) {
-		at += qnpu_space_clear(space, at, va + bytes - at, &unmap);
-		cond_resched();
-	}
-
+	qnpu_space_clear(space, space->root, va, va + bytes, &unmap);
 	qnpu_space_invalidate(space, unmap.start, unmap.end - unmap.start);
 
 	list_for_each_entry_safe(pt, next, &unmap.empty, link)
@@ -492,7 +415,6 @@ void qnpu_space_unmap(struct qnpu_space *space, u64 va, u64 bytes)
 
 /* Address spaces */
 
-/* With the inv_lock. */
 static void qnpu_asid_write(struct qnpu_device *npu, int asid, u64 root)
 {
 	int idx;
@@ -504,7 +426,7 @@ static void qnpu_asid_write(struct qnpu_device *npu, int asid, u64 root)
 	drm_dev_exit(idx);
 }
 
-/* An unused ASID: a new one, or that of the address space without users for longest. */
+/* Finds an ASID: a new one, or that of the address space which has had no users for longest. */
 static int qnpu_asid_find(struct qnpu_device *npu)
 {
 	struct qnpu_mmu *mmu = &npu->mmu;
@@ -513,7 +435,7 @@ static int qnpu_asid_find(struct qnpu_device *npu)
 
 	lockdep_assert_held(&mmu->inv_lock);
 
-	/* Fences may wait for this: no memory is waited for. */
+	/* Fences may wait for this, so it does not wait for memory. */
 	asid = ida_alloc_max(&mmu->asids, npu->asids - 1, GFP_NOWAIT | __GFP_NOWARN);
 	if (asid >= 0)
 		return asid;
@@ -531,39 +453,35 @@ static int qnpu_asid_find(struct qnpu_device *npu)
  * qnpu_space_attach - give an address space an ASID, for a queue that begins to use it
  * @space: address space; the device is held, but not entered
  *
- * -ENOSPC: other queues use all ASIDs.
+ * Returns -ENOSPC if other queues use all ASIDs.
  */
 int qnpu_space_attach(struct qnpu_space *space)
 {
 	struct qnpu_mmu *mmu = &space->npu->mmu;
-	bool fresh = false;
-	int asid = 0;
+	bool fresh;
+	int asid;
 
 	mutex_lock(&mmu->inv_lock);
-	if (space->asid == QNPU_NO_ASID) {
-		asid = qnpu_asid_find(space->npu);
-		fresh = asid >= 0;
-		if (fresh) {
-			qnpu_asid_write(space->npu, asid, space->root->dma | NPU_ASID_VALID);
-			space->asid = asid;
-		}
+	fresh = space->asid == QNPU_NO_ASID;
+	asid = fresh ? qnpu_asid_find(space->npu) : space->asid;
+	if (asid < 0) {
+		mutex_unlock(&mmu->inv_lock);
+		return asid;
 	}
-	if (asid >= 0) {
-		list_del_init(&space->idle);
-		space->users++;
-	}
+	if (fresh)
+		qnpu_asid_write(space->npu, asid, space->root->dma | NPU_ASID_VALID);
+	space->asid = asid;
+	list_del_init(&space->idle);
+	space->users++;
 	mutex_unlock(&mmu->inv_lock);
-	/* The card may have entries of the address space that had the ASID before. */
+	/* The device may have translations of the address space that had the ASID before. */
 	if (fresh)
 		qnpu_space_invalidate(space, 0, 0);
 
-	return min(asid, 0);
+	return 0;
 }
 
-/**
- * qnpu_space_detach - a queue does not use an address space any more
- * @space: address space
- */
+/* Undoes qnpu_space_attach(). */
 void qnpu_space_detach(struct qnpu_space *space)
 {
 	struct qnpu_mmu *mmu = &space->npu->mmu;
@@ -574,11 +492,7 @@ void qnpu_space_detach(struct qnpu_space *space)
 	mutex_unlock(&mmu->inv_lock);
 }
 
-/**
- * qnpu_space_init - make an empty address space
- * @space: address space
- * @npu: device
- */
+/* Makes an empty address space. */
 int qnpu_space_init(struct qnpu_space *space, struct qnpu_device *npu)
 {
 	space->npu = npu;
@@ -589,18 +503,15 @@ int qnpu_space_init(struct qnpu_space *space, struct qnpu_device *npu)
 	return PTR_ERR_OR_ZERO(space->root);
 }
 
-/**
- * qnpu_space_fini - give an address space up
- * @space: address space without users
- */
+/* Frees an address space without users. */
 void qnpu_space_fini(struct qnpu_space *space)
 {
 	struct qnpu_device *npu = space->npu;
 	struct qnpu_mmu *mmu = &npu->mmu;
 	int asid;
 
-	/* From here on it keeps its ASID. */
 	mutex_lock(&mmu->inv_lock);
+	/* Off the list, it keeps its ASID. */
 	list_del_init(&space->idle);
 	asid = space->asid;
 	if (asid != QNPU_NO_ASID)
@@ -610,16 +521,16 @@ void qnpu_space_fini(struct qnpu_space *space)
 		qnpu_space_invalidate(space, 0, 0);
 		ida_free(&mmu->asids, asid);
 	}
-	qnpu_pt_free_tree(space, space->root);
+	qnpu_pt_free(space, space->root);
 }
 
 /**
- * qnpu_mmu_read - an entry of the ASID table or of a page table, as the device sees it
- * @npu: device, not gone
+ * qnpu_mmu_read - read an entry of the ASID table or of a page table
+ * @npu: device, not removed
  * @addr: its bus address
  * @entry: answer
  *
- * -EFAULT: no table is there.
+ * Returns -EFAULT if no table is there.
  */
 int qnpu_mmu_read(struct qnpu_device *npu, u64 addr, u64 *entry)
 {
@@ -646,13 +557,7 @@ int qnpu_mmu_read(struct qnpu_device *npu, u64 addr, u64 *entry)
 	return ret;
 }
 
-/**
- * qnpu_mmu_find_table - is memory that of a page table?
- * @npu: device
- * @addr: physical address
- *
- * Returns the offset in the table, -ENOENT if it is no table's.
- */
+/* Returns the offset of a physical address in its page table, or -ENOENT if there is no table. */
 s64 qnpu_mmu_find_table(struct qnpu_device *npu, phys_addr_t addr)
 {
 	struct qnpu_mmu *mmu = &npu->mmu;
@@ -673,34 +578,28 @@ s64 qnpu_mmu_find_table(struct qnpu_device *npu, phys_addr_t addr)
 
 static void qnpu_pt_count(const struct qnpu_pt *pt, struct qnpu_space_usage *usage)
 {
-	u32 i, leaves = bitmap_weight(pt->leaf, NPU_PT_ENTRIES);
+	u32 i;
 
 	usage->tables[pt->level]++;
-	*(pt->level ? &usage->large : &usage->small) += leaves;
+	*(pt->level ? &usage->large : &usage->small) += bitmap_weight(pt->leaf, NPU_PT_ENTRIES);
 	for (i = 0; pt->level && i < NPU_PT_ENTRIES; i++) {
 		if (pt->child[i])
 			qnpu_pt_count(pt->child[i], usage);
 	}
 }
 
-/**
- * qnpu_space_usage - count tables and leaves
- * @space: address space, its lock held
- * @usage: answer
- */
+/* Counts tables and leaves, with the lock of the address space held. */
 void qnpu_space_usage(const struct qnpu_space *space, struct qnpu_space_usage *usage)
 {
 	memset(usage, 0, sizeof(*usage));
 	qnpu_pt_count(space->root, usage);
 }
 
-/* Set-up */
-
 /**
- * qnpu_mmu_release_dma - take all tables from a device that goes away; also twice
- * @npu: device, unplugged, its card stopped
+ * qnpu_mmu_release_dma - unmap all tables for removal; again: nothing
+ * @npu: device, unplugged and stopped
  *
- * Address spaces that files still have keep their tables, without DMA mappings.
+ * Address spaces of open files keep their tables.
  */
 void qnpu_mmu_release_dma(struct qnpu_device *npu)
 {
@@ -711,9 +610,6 @@ void qnpu_mmu_release_dma(struct qnpu_device *npu)
 	if (!mmu->gone) {
 		list_for_each_entry(pt, &mmu->live, live)
 			qnpu_pt_unmap(npu, pt);
-		dma_free_coherent(npu->drm.dev, qnpu_asid_bytes(npu), mmu->asid_entries,
-				  mmu->asid_table);
-		mmu->asid_entries = NULL;
 		mmu->gone = true;
 	}
 	mutex_unlock(&mmu->live_lock);
@@ -729,10 +625,7 @@ static void qnpu_mmu_fini(struct drm_device *drm, void *arg)
 	mutex_destroy(&mmu->live_lock);
 }
 
-/**
- * qnpu_mmu_init - make an empty ASID table
- * @npu: device, identified
- */
+/* Makes an empty ASID table. */
 int qnpu_mmu_init(struct qnpu_device *npu)
 {
 	struct qnpu_mmu *mmu = &npu->mmu;
@@ -743,8 +636,8 @@ int qnpu_mmu_init(struct qnpu_device *npu)
 	mutex_init(&mmu->live_lock);
 	INIT_LIST_HEAD(&mmu->live);
 	INIT_LIST_HEAD(&mmu->idle);
-	mmu->asid_entries = dma_alloc_coherent(npu->drm.dev, qnpu_asid_bytes(npu),
-					       &mmu->asid_table, GFP_KERNEL);
+	mmu->asid_entries = dmam_alloc_coherent(npu->drm.dev, qnpu_asid_bytes(npu),
+						&mmu->asid_table, GFP_KERNEL);
 	if (!mmu->asid_entries)
 		return -ENOMEM;
 

@@ -18,39 +18,29 @@ struct qnpu_pt;
 
 /** struct qnpu_mmu - page tables of a device, in system memory */
 struct qnpu_mmu {
-	/** @asid_entries: ASID table, coherent memory; NULL once the device is gone */
+	/** @asid_entries: ASID table, coherent memory; freed by a removal */
 	struct npu_asid_entry *asid_entries;
-
 	/** @asid_table: its bus address */
 	dma_addr_t asid_table;
-
 	/** @live: tables in use (struct qnpu_pt), under @live_lock */
 	struct list_head live;
-
 	/** @gone: no table is mapped for DMA any more, under @live_lock */
 	bool gone;
-
 	/** @live_lock: protects @live and @gone; innermost */
 	struct mutex live_lock;
-
 	/** @tables_used: tables in @live */
 	atomic_t tables_used;
-
 	/** @asids: ASIDs in use; locks itself */
 	struct ida asids;
-
 	/** @idle: address spaces that keep an ASID without using it, oldest first; @inv_lock */
 	struct list_head idle;
-
 	/**
 	 * @inv_lock: protects the invalidation registers, the ASIDs of address spaces, and writes
 	 * of @generation
 	 */
 	struct mutex inv_lock;
-
 	/** @generation: moves with each device reset, which forgets all translations */
 	u32 generation;
-
 	/** @inv_wait: woken when invalidations complete */
 	wait_queue_head_t inv_wait;
 };
@@ -66,16 +56,12 @@ struct qnpu_mmu {
 struct qnpu_space {
 	/** @npu: device */
 	struct qnpu_device *npu;
-
 	/** @root: level 3 table */
 	struct qnpu_pt *root;
-
 	/** @asid: its number or QNPU_NO_ASID, under qnpu_mmu.inv_lock */
 	int asid;
-
 	/** @users: queues that use it, under qnpu_mmu.inv_lock */
 	u32 users;
-
 	/** @idle: in qnpu_mmu.idle while it has an ASID without users, under qnpu_mmu.inv_lock */
 	struct list_head idle;
 };
@@ -84,10 +70,8 @@ struct qnpu_space {
 struct qnpu_space_usage {
 	/** @tables: tables of each level */
 	u32 tables[NPU_PT_LEVELS];
-
 	/** @small: leaves that map a page */
 	u32 small;
-
 	/** @large: leaves that map a block */
 	u32 large;
 };

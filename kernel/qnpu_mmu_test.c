@@ -47,8 +47,8 @@ static int qnpu_mmu_test_init(struct kunit *test)
 	init_rwsem(&npu->reset_lock);
 	init_waitqueue_head(&npu->online_wait);
 	init_waitqueue_head(&mmu->inv_wait);
-	mmu->asid_entries = dma_alloc_coherent(npu->drm.dev, qnpu_asid_bytes(npu),
-					       &mmu->asid_table, GFP_KERNEL);
+	mmu->asid_entries = dmam_alloc_coherent(npu->drm.dev, qnpu_asid_bytes(npu),
+						&mmu->asid_table, GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, mmu->asid_entries);
 	KUNIT_EXPECT_TRUE(test, IS_ALIGNED(mmu->asid_table, QNPU_TABLE_BYTES));
 	KUNIT_ASSERT_EQ(test, qnpu_space_init(&t->space, npu), 0);
@@ -175,6 +175,10 @@ static void qnpu_mmu_test_blocks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, qnpu_test_usage(test).large, 0);
 	KUNIT_EXPECT_EQ(test, qnpu_test_usage(test).small, 512);
 	qnpu_space_unmap(&t->space, va, askew.bytes);
+
+	KUNIT_ASSERT_EQ(test, qnpu_space_map_fixed(&t->space, va + SZ_1M, &aligned, 0), 0);
+	KUNIT_EXPECT_EQ(test, qnpu_test_usage(test).large, 0);
+	qnpu_space_unmap(&t->space, va + SZ_1M, aligned.bytes);
 }
 
 /* A neighbour in the same table stays. */
@@ -241,10 +245,6 @@ static void qnpu_mmu_test_indices(struct kunit *test)
 	for (level = 0; level < NPU_PT_LEVELS; level++)
 		KUNIT_EXPECT_EQ(test, qnpu_index(va, level), 4 - level);
 	KUNIT_EXPECT_EQ(test, qnpu_index(BIT_ULL(48) - 1, QNPU_ROOT_LEVEL), 511);
-	KUNIT_EXPECT_FALSE(test, qnpu_can_be_large(SZ_2M, SZ_2M, SZ_2M - SZ_4K));
-	KUNIT_EXPECT_FALSE(test, qnpu_can_be_large(SZ_2M, SZ_1M, SZ_2M));
-	KUNIT_EXPECT_FALSE(test, qnpu_can_be_large(SZ_1M, SZ_2M, SZ_2M));
-	KUNIT_EXPECT_TRUE(test, qnpu_can_be_large(SZ_2M, SZ_4M, SZ_2M));
 }
 
 /* The range that the driver has asked the card to forget last. */

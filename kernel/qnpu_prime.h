@@ -10,13 +10,13 @@ struct drm_device;
 struct drm_file;
 struct drm_gem_object;
 struct qnpu_bo;
-struct qnpu_device;
 struct sg_table;
 struct vm_area_struct;
 
 int qnpu_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 handle, u32 flags,
 			    int *fd);
 int qnpu_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd, u32 *handle);
+struct sg_table *qnpu_prime_get_sg_table(struct drm_gem_object *obj);
 struct dma_buf *qnpu_prime_export(struct drm_gem_object *obj, int flags);
 struct drm_gem_object *qnpu_prime_import(struct drm_device *drm, struct dma_buf *dma_buf);
 struct drm_gem_object *qnpu_prime_import_sg_table(struct drm_device *drm,
@@ -24,8 +24,5 @@ struct drm_gem_object *qnpu_prime_import_sg_table(struct drm_device *drm,
 						  struct sg_table *sg);
 int qnpu_prime_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma);
 int qnpu_prime_sync(struct qnpu_bo *bo, u32 direction);
-void qnpu_prime_detach(struct qnpu_bo *bo);
-void qnpu_prime_release_dma(struct qnpu_device *npu);
-bool qnpu_prime_is_attached(struct qnpu_bo *bo);
 
 #endif

@@ -76,7 +76,7 @@ static bool qnpu_prime_test_pages(struct qnpu_bo *bo, int value)
 /* Fill card memory, or see whether it is filled, from the CPU's side of the bus. */
 static bool qnpu_prime_test_card(struct qnpu_bo *bo, u8 value, bool fill)
 {
-	struct qnpu_device *npu = bo_to_qnpu(bo);
+	struct qnpu_device *npu = to_qnpu_device(bo->tbo.base.dev);
 	struct qnpu_mem_run run;
 	u64 offset, i;
 
@@ -139,10 +139,10 @@ static void qnpu_prime_test_vmap_card(struct kunit *test)
 	memset(map.vaddr, 0xc3, QNPU_PRIME_TEST_BYTES);
 	/* Also where the object does not know its dma-buf: after its last handle. */
 	KUNIT_EXPECT_NULL(test, bo->tbo.base.dma_buf);
-	KUNIT_EXPECT_TRUE(test, qnpu_prime_is_attached(bo));
+	KUNIT_EXPECT_EQ(test, bo->tbo.pin_count, 1);
 	KUNIT_EXPECT_TRUE(test, qnpu_bo_is_home(bo));
 	dma_buf_vunmap(dma_buf, &map);
-	KUNIT_EXPECT_FALSE(test, qnpu_prime_is_attached(bo));
+	KUNIT_EXPECT_EQ(test, bo->tbo.pin_count, 0);
 	KUNIT_EXPECT_EQ(test, qnpu_prime_test_move_to_card(bo), 0);
 	KUNIT_EXPECT_TRUE(test, qnpu_prime_test_card(bo, 0xc3, false));
 	dma_resv_unlock(dma_buf->resv);

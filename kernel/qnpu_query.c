@@ -31,8 +31,8 @@ static int qnpu_query_memory(struct drm_file *file, struct drm_npu_memory_info *
 	info->card_total = space.total;
 	info->card_free = space.free;
 	info->card_largest = space.largest;
-	info->file_card = usage.card;
-	info->file_system = usage.system;
+	info->file_card = usage.card.shared + usage.card.private;
+	info->file_system = usage.system.shared + usage.system.private;
 	info->file_largest = usage.largest;
 	info->file_evicted = usage.evicted;
 	info->file_card_max = space.total;
@@ -157,25 +157,11 @@ int qnpu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fi
 static void qnpu_show_memory(struct drm_printer *p, struct drm_file *file)
 {
 	struct qnpu_gem_usage usage;
-	struct drm_memory_stats card, system;
 
 	qnpu_gem_usage(file, &usage);
-	card = (struct drm_memory_stats) {
-		.shared = usage.card_shared,
-		.private = usage.card - usage.card_shared,
-		.resident = usage.card - usage.evicted,
-		.active = usage.card_active,
-	};
-	system = (struct drm_memory_stats) {
-		.shared = usage.system_shared,
-		.private = usage.system - usage.system_shared,
-		.resident = usage.system + usage.evicted,
-		.active = usage.system_active,
-	};
-
 	/* Nothing is purgeable: contents are only lost with their buffer. */
-	drm_print_memory_stats(p, &card, DRM_GEM_OBJECT_RESIDENT, "card");
-	drm_print_memory_stats(p, &system, DRM_GEM_OBJECT_RESIDENT, "system");
+	drm_print_memory_stats(p, &usage.card, DRM_GEM_OBJECT_RESIDENT, "card");
+	drm_print_memory_stats(p, &usage.system, DRM_GEM_OBJECT_RESIDENT, "system");
 }
 
 /* Time that a core has spent on its present job, if that is of this address space. */

@@ -2,8 +2,8 @@
 /*
  * Address spaces of files.
  *
- * The kernel chooses addresses. Behind each buffer lies a gap that nothing is mapped in, so that an
- * access beyond a buffer never meets the next one.
+ * The kernel chooses addresses. Behind each buffer is an unmapped gap, so that an access beyond a
+ * buffer never reaches the next one.
  */
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -16,10 +16,7 @@
 
 #define QNPU_VA_GUARD	SZ_64K
 
-/**
- * qnpu_vm_create - make an empty address space
- * @npu: device
- */
+/* Makes an empty address space. */
 struct qnpu_vm *qnpu_vm_create(struct qnpu_device *npu)
 {
 	struct qnpu_vm *vm;
@@ -37,7 +34,6 @@ struct qnpu_vm *qnpu_vm_create(struct qnpu_device *npu)
 
 	kref_init(&vm->kref);
 	vm->npu = npu;
-
 	mutex_init(&vm->lock);
 	drm_mm_init(&vm->mm, npu->info.va_start, npu->info.va_end - npu->info.va_start);
 
@@ -48,29 +44,20 @@ static void qnpu_vm_release(struct kref *kref)
 {
 	struct qnpu_vm *vm = container_of(kref, struct qnpu_vm, kref);
 
-
-
 	qnpu_space_fini(&vm->space);
-
 	drm_mm_takedown(&vm->mm);
 	mutex_destroy(&vm->lock);
 	kfree(vm);
 }
 
-/**
- * qnpu_vm_put - drop a reference; may sleep
- * @vm: address space or NULL
- */
+/* Drops a reference to an address space, or to NULL; may sleep. */
 void qnpu_vm_put(struct qnpu_vm *vm)
 {
 	if (vm)
 		kref_put(&vm->kref, qnpu_vm_release);
 }
 
-/**
- * qnpu_vm_released - a finished job has dropped its mappings
- * @vm: address space, counted in @releasing; its reference is dropped
- */
+/* Called when a finished job has dropped its mappings: drops its reference and its count. */
 void qnpu_vm_released(struct qnpu_vm *vm)
 {
 	if (atomic_dec_and_test(&vm->releasing))
@@ -78,22 +65,13 @@ void qnpu_vm_released(struct qnpu_vm *vm)
 	qnpu_vm_put(vm);
 }
 
-/**
- * qnpu_vm_wait_released - wait until all finished jobs have dropped their mappings
- * @vm: address space whose contexts have ended
- */
+/* Waits until all finished jobs have dropped their mappings; the contexts have ended. */
 void qnpu_vm_wait_released(struct qnpu_vm *vm)
 {
 	wait_var_event(&vm->releasing, !atomic_read(&vm->releasing));
 }
 
-/**
- * qnpu_vma_find - look a buffer up in an address space
- * @vm: address space
- * @bo: buffer
- *
- * Returns the mapping with a reference, or NULL.
- */
+/* Returns the mapping of a buffer in an address space, with a reference, or NULL. */
 struct qnpu_vma *qnpu_vma_find(struct qnpu_vm *vm, struct qnpu_bo *bo)
 {
 	struct qnpu_vma *vma, *found = NULL;
@@ -110,23 +88,28 @@ struct qnpu_vma *qnpu_vma_find(struct qnpu_vm *vm, struct qnpu_bo *bo)
 	return found;
 }
 
+/* Gives the address back. On return the device has no access to the memory through it. */
+static void qnpu_vma_remove(struct qnpu_vma *vma)
+{
+	struct qnpu_vm *vm = vma->vm;
+
+	mutex_lock(&vm->lock);
+	if (vma->mapped)
+		qnpu_space_unmap(&vm->space, vma->node.start, vma->bo->tbo.base.size);
+	drm_mm_remove_node(&vma->node);
+	vm->card -= qnpu_bo_card_bytes(vma->bo);
+	mutex_unlock(&vm->lock);
+}
+
 static void qnpu_vma_release(struct kref *kref)
 {
 	struct qnpu_vma *vma = container_of(kref, struct qnpu_vma, kref);
 	struct qnpu_vm *vm = vma->vm;
 	struct qnpu_bo *bo = vma->bo;
 
-	/*
-	 * After this the card has no access any more, and address and memory may be reused. Until
-	 * then the mapping stays in the list, where whoever moves the buffer looks.
-	 */
+	/* A move of the buffer finds the mapping in the list until it is unmapped. */
 	mutex_lock(&bo->vma_lock);
-	mutex_lock(&vm->lock);
-	if (vma->mapped)
-		qnpu_space_unmap(&vm->space, vma->node.start, bo->tbo.base.size);
-	drm_mm_remove_node(&vma->node);
-	vm->card -= qnpu_bo_card_bytes(bo);
-	mutex_unlock(&vm->lock);
+	qnpu_vma_remove(vma);
 	list_del(&vma->link);
 	mutex_unlock(&bo->vma_lock);
 
@@ -135,10 +118,7 @@ static void qnpu_vma_release(struct kref *kref)
 	qnpu_vm_put(vm);
 }
 
-/**
- * qnpu_vma_put - drop a reference; may sleep, takes the address space's lock
- * @vma: mapping
- */
+/* Drops a reference; may sleep, takes the address space's lock. */
 void qnpu_vma_put(struct qnpu_vma *vma)
 {
 	kref_put(&vma->kref, qnpu_vma_release);
@@ -146,87 +126,56 @@ void qnpu_vma_put(struct qnpu_vma *vma)
 
 static u64 qnpu_vm_flags(const struct qnpu_bo *bo)
 {
-	/* Constant is what nobody writes; memory that only jobs do not write is not. */
+	/* Memory that only jobs do not write is not constant. */
 	if (bo->sealed)
 		return NPU_PTE_CONST;
 
 	return bo->flags & DRM_NPU_BO_READONLY ? 0 : NPU_PTE_WRITE;
 }
 
-static int qnpu_vma_map_locked(struct qnpu_vma *vma)
-{
-	int ret;
-
-	dma_resv_assert_held(vma->bo->tbo.base.resv);
-	lockdep_assert_held(&vma->vm->lock);
-
-	if (vma->mapped)
-		return 0;
-
-	ret = qnpu_space_map(&vma->vm->space, vma->node.start, vma->bo,
-			     qnpu_bo_is_in_system(vma->bo), qnpu_vm_flags(vma->bo));
-	vma->mapped = !ret;
-
-	return ret;
-}
-
 /**
- * qnpu_vma_map - let the page tables show a buffer at its address
- * @vma: mapping with a reference; the buffer is where it belongs, its reservation lock held
+ * qnpu_vma_map - map a buffer at its address
+ * @vma: mapping with a reference; the buffer is at home, its reservation lock held
  */
 int qnpu_vma_map(struct qnpu_vma *vma)
 {
-	int ret;
+	struct qnpu_vm *vm = vma->vm;
+	int ret = 0;
 
-	mutex_lock(&vma->vm->lock);
-	ret = qnpu_vma_map_locked(vma);
-	mutex_unlock(&vma->vm->lock);
+	dma_resv_assert_held(vma->bo->tbo.base.resv);
+
+	mutex_lock(&vm->lock);
+	if (!vma->mapped)
+		ret = qnpu_space_map(&vm->space, vma->node.start, vma->bo,
+				     qnpu_bo_is_in_system(vma->bo), qnpu_vm_flags(vma->bo));
+	vma->mapped = !ret;
+	mutex_unlock(&vm->lock);
 
 	return ret;
 }
 
 /*
- * Choose an address. Card buffers of one address space never are more than the card holds, so that
- * all of them fit at once.
+ * Chooses an address. Card buffers of one address space are never larger than the card in sum, so
+ * that all of them fit at once.
  */
 static int qnpu_vma_place(struct qnpu_vma *vma)
 {
 	struct qnpu_vm *vm = vma->vm;
 	u64 size = vma->bo->tbo.base.size;
 	u64 align = size >= SZ_2M ? SZ_2M : SZ_64K;
-	u64 card = vm->card + qnpu_bo_card_bytes(vma->bo);
-	int ret;
-
-	lockdep_assert_held(&vm->lock);
-
-	if (card > qnpu_mem_card_bytes(vm->npu))
-		return -ENOSPC;
-
-	ret = drm_mm_insert_node_generic(&vm->mm, &vma->node,
-					 round_up(size, SZ_64K) + QNPU_VA_GUARD, align, 0,
-					 DRM_MM_INSERT_BEST);
-	if (ret)
-		return ret == -ENOSPC ? -ENOMEM : ret;
-	vm->card = card;
-
-	return 0;
-}
-
-/* A card buffer that is elsewhere is mapped when it comes back. */
-static int qnpu_vma_init(struct qnpu_vma *vma)
-{
-	struct qnpu_vm *vm = vma->vm;
-	int ret;
+	u64 card = qnpu_bo_card_bytes(vma->bo);
+	int ret = -ENOSPC;
 
 	mutex_lock(&vm->lock);
-	ret = qnpu_vma_place(vma);
-	if (!ret && qnpu_bo_is_home(vma->bo)) {
-		ret = qnpu_vma_map_locked(vma);
-		if (ret) {
-			drm_mm_remove_node(&vma->node);
-			vm->card -= qnpu_bo_card_bytes(vma->bo);
-		}
+	if (vm->card + card <= qnpu_mem_card_bytes(vm->npu)) {
+		ret = drm_mm_insert_node_generic(&vm->mm, &vma->node,
+						 round_up(size, SZ_64K) + QNPU_VA_GUARD, align, 0,
+						 DRM_MM_INSERT_BEST);
+		if (ret == -ENOSPC)
+			ret = -ENOMEM;
 	}
+	if (!ret)
+		vm->card += card;
 	mutex_unlock(&vm->lock);
 
 	return ret;
@@ -237,7 +186,8 @@ static int qnpu_vma_init(struct qnpu_vma *vma)
  * @vm: address space
  * @bo: buffer, its reservation lock not held
  *
- * A buffer has one address in an address space, however many handles it has.
+ * A buffer has one address in an address space, however many handles it has. A card buffer that is
+ * evicted is mapped when it comes back.
  */
 int qnpu_vm_bind(struct qnpu_vm *vm, struct qnpu_bo *bo)
 {
@@ -262,7 +212,12 @@ int qnpu_vm_bind(struct qnpu_vm *vm, struct qnpu_bo *bo)
 	kref_init(&vma->kref);
 	vma->vm = vm;
 	vma->bo = bo;
-	ret = qnpu_vma_init(vma);
+	ret = qnpu_vma_place(vma);
+	if (!ret && qnpu_bo_is_home(bo)) {
+		ret = qnpu_vma_map(vma);
+		if (ret)
+			qnpu_vma_remove(vma);
+	}
 	if (ret) {
 		kfree(vma);
 		goto out;
@@ -278,13 +233,7 @@ out:
 	return ret;
 }
 
-/**
- * qnpu_vm_unbind - take the address back, for a handle that goes
- * @vm: address space
- * @bo: buffer
- *
- * Unfinished jobs keep the mapping until they are finished.
- */
+/* Drops the mapping of a handle. Unfinished jobs keep it until they are finished. */
 void qnpu_vm_unbind(struct qnpu_vm *vm, struct qnpu_bo *bo)
 {
 	struct qnpu_vma *vma = qnpu_vma_find(vm, bo);
@@ -292,15 +241,12 @@ void qnpu_vm_unbind(struct qnpu_vm *vm, struct qnpu_bo *bo)
 	if (!vma)
 		return;
 
-	/* The one that was just found, and the handle's. */
+	/* The reference of qnpu_vma_find(), and the handle's. */
 	qnpu_vma_put(vma);
 	qnpu_vma_put(vma);
 }
 
-/**
- * qnpu_vm_protect - make all mappings of a sealed buffer constant
- * @bo: buffer, sealed, its reservation lock held
- */
+/* Makes all mappings of a sealed buffer constant, its reservation lock held. */
 void qnpu_vm_protect(struct qnpu_bo *bo)
 {
 	struct qnpu_vma *vma;
@@ -319,10 +265,10 @@ void qnpu_vm_protect(struct qnpu_bo *bo)
 }
 
 /**
- * qnpu_vm_unmap - take a buffer's memory out of all address spaces, because it moves
+ * qnpu_vm_unmap - unmap a buffer from all address spaces, because it moves
  * @bo: buffer without unfinished jobs, its reservation lock held
  *
- * The addresses stay the buffer's. On return the card has no access to the memory any more.
+ * The addresses stay the buffer's. On return the device has no access to the memory.
  */
 void qnpu_vm_unmap(struct qnpu_bo *bo)
 {
@@ -330,7 +276,7 @@ void qnpu_vm_unmap(struct qnpu_bo *bo)
 
 	dma_resv_assert_held(bo->tbo.base.resv);
 
-	/* The list has also the mappings that nobody refers to any more and that are just going. */
+	/* The list has also mappings whose last reference was just dropped. */
 	mutex_lock(&bo->vma_lock);
 	list_for_each_entry(vma, &bo->vmas, link) {
 		mutex_lock(&vma->vm->lock);
@@ -342,12 +288,7 @@ void qnpu_vm_unmap(struct qnpu_bo *bo)
 	mutex_unlock(&bo->vma_lock);
 }
 
-/**
- * qnpu_vm_address - device address of a buffer for a file
- * @file: file
- * @bo: buffer
- * @va: answer
- */
+/* Returns the device address of a buffer for a file, -ENOENT if there is none. */
 int qnpu_vm_address(struct drm_file *file, struct qnpu_bo *bo, u64 *va)
 {
 	struct qnpu_vm *vm = qnpu_file_vm(file);

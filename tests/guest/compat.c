@@ -563,24 +563,6 @@ static void memory_of_the_process_is_a_buffer(void) {
   npu_close(&npu);
 }
 
-/* What cannot be pinned: BO_SYNC copies from and to it. */
-static void a_bounce_buffer_is_copied(void) {
-  struct drm_npu_bo_userptr args = {.size = BYTES, .flags = DRM_NPU_USERPTR_BOUNCE};
-  struct buffer device, user, to;
-  struct npu npu;
-
-  npu_open(&npu);
-  device = buffer_create(&npu, BYTES, DRM_NPU_BO_SYSTEM);
-  args.addr = (uintptr_t)device.map;
-  MUST(ioctl(npu.fd, DRM_IOCTL_NPU_BO_USERPTR, &args));
-  EQUAL(buffer_info(npu.fd, args.handle).flags, DRM_NPU_BO_SYSTEM | DRM_NPU_BO_BOUNCE);
-  user = (struct buffer){.handle = args.handle, .size = BYTES, .map = device.map};
-  to = buffer_create(&npu, BYTES, DRM_NPU_BO_SYSTEM);
-  copies_work(&npu, &user, &to, 9);
-  copies_work(&npu, &to, &user, 10);
-  npu_close(&npu);
-}
-
 static void access_begins(int dma_buf) {
   struct dma_buf_sync args = {.flags = DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW};
 
@@ -856,7 +838,6 @@ static const struct {
     TEST(a_submission_has_several_jobs),
     TEST(a_sealed_buffer_is_constant),
     TEST(memory_of_the_process_is_a_buffer),
-    TEST(a_bounce_buffer_is_copied),
     TEST(a_buffer_is_shared),
     TEST(a_job_fails),
     TEST(wrong_jobs_are_refused),

@@ -505,13 +505,13 @@ static void userptr(void)
 	REFUSED(DRM_IOCTL_NPU_BO_USERPTR, good, EINVAL, size = 0);
 	REFUSED(DRM_IOCTL_NPU_BO_USERPTR, good, EINVAL, size = page + 1);
 	REFUSED(DRM_IOCTL_NPU_BO_USERPTR, good, EINVAL, flags = 1u << 31);
+	REFUSED(DRM_IOCTL_NPU_BO_USERPTR, good, EINVAL, flags = 2);
 	REFUSED(DRM_IOCTL_NPU_BO_USERPTR, good, EFAULT, addr = 0);
 
-	args.flags = DRM_NPU_USERPTR_BOUNCE;
 	do_ioctl(fd, DRM_IOCTL_NPU_BO_USERPTR, &args);
 	info = (struct drm_npu_bo_info){.handle = args.handle};
 	do_ioctl(fd, DRM_IOCTL_NPU_BO_INFO, &info);
-	igt_assert(info.flags & (DRM_NPU_BO_PINNED | DRM_NPU_BO_BOUNCE));
+	igt_assert(info.flags & DRM_NPU_BO_PINNED);
 	seal = (struct drm_npu_bo_seal){.handle = args.handle};
 	do_ioctl_err(fd, DRM_IOCTL_NPU_BO_SEAL, &seal, EOPNOTSUPP);
 	bo_close(fd, args.handle);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers of memory of the process: pinned, accounted, or behind a bounce buffer. */
+/* Buffers of memory of the process: pinned and accounted. */
 #define _GNU_SOURCE /* memfd_create, MAP_ANONYMOUS */
 #include <drm.h>
 #include <errno.h>
@@ -25,7 +25,6 @@
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define PINNED (DRM_NPU_BO_SYSTEM | DRM_NPU_BO_PINNED)
-#define BOUNCE (DRM_NPU_BO_SYSTEM | DRM_NPU_BO_BOUNCE)
 #define PAGE 4096ull
 #define NOBODY 65534
 
@@ -45,12 +44,6 @@ static uint32_t flags_of(int file, const struct bo *bo) {
   assert_int_equal(info.va, bo->va);
   assert_int_equal(info.mmap_offset, 0);
   return info.flags;
-}
-
-static int raw_sync(int file, const struct bo *bo, uint32_t direction, uint64_t offset, uint64_t size) {
-  struct drm_npu_bo_sync args = {.handle = bo->handle, .direction = direction, .offset = offset, .size = size};
-
-  return raw_ioctl(file, DRM_IOCTL_NPU_BO_SYNC, &args);
 }
 
 static uint8_t *anonymous(uint64_t size, int prot, int flags) {
@@ -333,13 +326,9 @@ static int fills_its_limit(void) {
     CHECK(pinned_bytes() == MIB(1));
     CHECK(raw_userptr(own, p + MIB(1), PAGE, 0, &c) == -ENOMEM);
     CHECK(raw_userptr(own, p + MIB(1), PAGE, DRM_NPU_USERPTR_READONLY, &c) == -ENOMEM);
-    CHECK(!raw_userptr(own, p + MIB(1), PAGE, DRM_NPU_USERPTR_BOUNCE, &c));
-    CHECK(flags_of(own, &c) == BOUNCE);
-    CHECK(pinned_bytes() == MIB(1));
     CHECK(!raw_gem_close(own, a.handle));
     CHECK(pinned_bytes() == PAGE);
     CHECK(!raw_gem_close(own, b.handle));
-    CHECK(!raw_gem_close(own, c.handle));
     CHECK(pinned_bytes() == 0);
   }
   /* The end of the file gives back, too. */
@@ -398,12 +387,11 @@ static void the_limit_of_locked_memory_holds(void **state) {
 
 static void wrong_ranges_are_refused(void **state) {
   uint8_t *p = anonymous(16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-  const uint32_t bounce = DRM_NPU_USERPTR_BOUNCE;
   struct bo bo;
 
   (void)state;
   assert_int_equal(munmap(p + 8 * PAGE, PAGE), 0);
-  for (uint32_t flags = 0; flags <= bounce; flags += bounce) {
+  for (uint32_t flags = 0; flags <= DRM_NPU_USERPTR_READONLY; flags += DRM_NPU_USERPTR_READONLY) {
     assert_int_equal(raw_userptr(fd, p, 0, flags, &bo), -EINVAL);
     assert_int_equal(raw_userptr(fd, p + 1, PAGE, flags, &bo), -EINVAL);
     assert_int_equal(raw_userptr(fd, p, PAGE + 8, flags, &bo), -EINVAL);
@@ -418,10 +406,10 @@ static void wrong_ranges_are_refused(void **state) {
     assert_int_equal(raw_userptr(fd, p, 16 * PAGE, flags, &bo), -EFAULT); /* a hole */
     assert_int_equal(raw_userptr(fd, p + 8 * PAGE, PAGE, flags, &bo), -EFAULT);
   }
-  assert_int_equal(raw_userptr(fd, p, PAGE, 4, &bo), -EINVAL);
+  assert_int_equal(raw_userptr(fd, p, PAGE, 2, &bo), -EINVAL);
   assert_int_equal(raw_userptr(fd, p, PAGE, ~0u, &bo), -EINVAL);
   assert_int_equal(mprotect(p, PAGE, PROT_NONE), 0);
-  assert_int_equal(raw_userptr(fd, p, PAGE, DRM_NPU_USERPTR_READONLY | bounce, &bo), -EFAULT);
+  assert_int_equal(raw_userptr(fd, p, PAGE, DRM_NPU_USERPTR_READONLY, &bo), -EFAULT);
   assert_int_equal(pinned_bytes(), 0);
   expect_pins(0);
   munmap(p, 16 * PAGE);
@@ -447,7 +435,6 @@ static void read_only_memory_is_only_read(void **state) {
 
   assert_int_equal(mprotect(p, MIB(1), PROT_READ), 0);
   assert_int_equal(raw_userptr(fd, p, MIB(1), 0, &bo), -EFAULT);
-  assert_int_equal(raw_userptr(fd, p, MIB(1), DRM_NPU_USERPTR_BOUNCE, &bo), -EFAULT);
   assert_int_equal(raw_userptr(fd, p, MIB(1), DRM_NPU_USERPTR_READONLY, &bo), 0);
   memset(out.map, 0, MIB(1));
   copy(fd, ctx, &bo, &out, MIB(1));
@@ -459,91 +446,48 @@ static void read_only_memory_is_only_read(void **state) {
 
 static void what_others_could_keep_is_refused(void **state) {
   uint8_t *p = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE);
+  struct drm_prime_handle export = {.flags = DRM_CLOEXEC | DRM_RDWR};
+  struct drm_npu_bo_info info = {0};
   struct bo bo, card;
+  int refused = 0;
 
   (void)state;
   bo_create_mapped(fd, MIB(1), DRM_NPU_BO_CARD, &card);
-  for (int k = 0; k < 2; k++) {
-    struct drm_prime_handle export = {.flags = DRM_CLOEXEC | DRM_RDWR};
-    struct drm_npu_bo_info info = {0};
-    int refused = 0;
+  assert_int_equal(raw_userptr(fd, p, MIB(1), 0, &bo), 0);
+  assert_int_equal(flags_of(fd, &bo), PINNED);
+  export.handle = bo.handle;
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &export), -EOPNOTSUPP);
+  assert_int_equal(raw_bo_seal(fd, bo.handle), -EOPNOTSUPP);
+  /* No call returns its mmap offset, but it is near the last buffer's. */
+  info.handle = card.handle;
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_INFO, &info), 0);
+  for (int page = -4096; page < 4096; page++) {
+    off_t offset = (off_t)(info.mmap_offset + (uint64_t)((int64_t)page * (int64_t)PAGE));
+    void *map = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, offset);
 
-    assert_int_equal(raw_userptr(fd, k ? card.map : p, MIB(1), DRM_NPU_USERPTR_BOUNCE, &bo), 0);
-    assert_int_equal(flags_of(fd, &bo), k ? BOUNCE : PINNED);
-    export.handle = bo.handle;
-    assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &export), -EOPNOTSUPP);
-    assert_int_equal(raw_bo_seal(fd, bo.handle), -EOPNOTSUPP);
-    /* Nobody tells its mmap offset, but it is near the last buffer's. */
-    info.handle = card.handle;
-    assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_INFO, &info), 0);
-    for (int page = -4096; page < 4096; page++) {
-      off_t offset = (off_t)(info.mmap_offset + (uint64_t)((int64_t)page * (int64_t)PAGE));
-      void *map = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, offset);
-
-      if (map == MAP_FAILED) {
-        refused += errno == EOPNOTSUPP;
-        continue;
-      }
-      assert_int_equal(page, 0);
-      munmap(map, PAGE);
+    if (map == MAP_FAILED) {
+      refused += errno == EOPNOTSUPP;
+      continue;
     }
-    assert_int_equal(refused, 1);
-    bo_destroy(fd, &bo);
+    assert_int_equal(page, 0);
+    munmap(map, PAGE);
   }
+  assert_int_equal(refused, 1);
+  bo_destroy(fd, &bo);
   bo_destroy(fd, &card);
   munmap(p, MIB(1));
 }
 
 /* Mappings of a device have no pages that could be pinned. */
-static void a_bounce_buffer_is_copied_by_sync(void **state) {
-  const uint64_t size = KIB(256);
-  struct bo card, bo, out;
-  int status;
-  pid_t pid;
+static void device_mappings_are_refused(void **state) {
+  struct bo card, bo;
 
   (void)state;
-  bo_create_mapped(fd, size, DRM_NPU_BO_CARD, &card);
-  bo_create_mapped(fd, size, DRM_NPU_BO_SYSTEM, &out);
-  assert_int_equal(raw_userptr(fd, card.map, size, 0, &bo), -EOPNOTSUPP);
-  assert_int_equal(raw_userptr(fd, card.map, size, DRM_NPU_USERPTR_READONLY, &bo), -EOPNOTSUPP);
-  assert_int_equal(raw_userptr(fd, card.map, size, DRM_NPU_USERPTR_BOUNCE, &bo), 0);
-  assert_int_equal(flags_of(fd, &bo), BOUNCE);
+  bo_create_mapped(fd, KIB(256), DRM_NPU_BO_CARD, &card);
+  assert_int_equal(raw_userptr(fd, card.map, KIB(256), 0, &bo), -EOPNOTSUPP);
+  assert_int_equal(raw_userptr(fd, card.map, KIB(256), DRM_NPU_USERPTR_READONLY, &bo), -EOPNOTSUPP);
   assert_int_equal(pinned_bytes(), 0);
-
-  memset(card.map, 0x61, size);
-  copy(fd, ctx, &bo, &out, size);
-  assert_true(is_filled(out.map, size, 0)); /* nothing happens by itself */
-  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_TO_DEVICE, 100, 9000), 0);
-  copy(fd, ctx, &bo, &out, size);
-  assert_true(is_filled(out.map, 100, 0));
-  assert_true(is_filled(out.map + 100, 9000, 0x61));
-  assert_true(is_filled(out.map + 9100, size - 9100, 0));
-
-  assert_int_equal(raw_fill(fd, ctx, &bo, 0x71), 0);
-  assert_true(is_filled(card.map, size, 0x61));
-  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, 4095, 4098), 0);
-  assert_true(is_filled(card.map, 4095, 0x61));
-  assert_true(is_filled(card.map + 4095, 4098, 0x71));
-  assert_true(is_filled(card.map + 8193, size - 8193, 0x61));
-  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, 0, size), 0);
-  assert_true(is_filled(card.map, size, 0x71));
-  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, size, 1), -EINVAL);
-
-  /* The addresses are those of this process. */
-  pid = fork();
-  if (!pid)
-    _exit(raw_sync(fd, &bo, DRM_NPU_SYNC_TO_DEVICE, 0, size) == -EPERM &&
-                  raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, 0, size) == -EPERM
-              ? 0
-              : 1);
-  assert_int_equal(waitpid(pid, &status, 0), pid);
-  assert_int_equal(status, 0);
-
-  bo_destroy(fd, &card); /* and its mapping: now there is nothing */
-  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_TO_DEVICE, 0, size), -EFAULT);
-  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, 0, size), -EFAULT);
-  bo_destroy(fd, &bo);
-  bo_destroy(fd, &out);
+  bo_destroy(fd, &card);
 }
 
 /* A folder on a disk that is not made of memory: the host's, which check.py shares. */
@@ -559,7 +503,7 @@ static bool disk_folder(char *path, size_t size) {
   return found;
 }
 
-static void file_mappings_are_bounced(void **state) {
+static void shared_file_mappings_are_refused(void **state) {
   const uint64_t size = KIB(64);
   char path[320];
   uint8_t *p;
@@ -588,12 +532,6 @@ static void file_mappings_are_bounced(void **state) {
   p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   assert_ptr_not_equal(p, MAP_FAILED);
   assert_int_equal(raw_userptr(fd, p, size, 0, &bo), -EOPNOTSUPP);
-  assert_int_equal(raw_userptr(fd, p, size, DRM_NPU_USERPTR_BOUNCE, &bo), 0);
-  assert_int_equal(flags_of(fd, &bo), BOUNCE);
-  assert_int_equal(raw_fill(fd, ctx, &bo, 0x13), 0);
-  assert_int_equal(raw_sync(fd, &bo, DRM_NPU_SYNC_FROM_DEVICE, 0, size), 0);
-  assert_true(is_filled(p, size, 0x13));
-  bo_destroy(fd, &bo);
   munmap(p, size);
   close(file);
   unlink(path);
@@ -643,13 +581,11 @@ static void killed_processes_leave_no_pins(void **state) {
       int own = npu_open();
       uint32_t id = ctx_create(own);
       uint8_t *p = anonymous(MIB(4), PROT_READ | PROT_WRITE, MAP_PRIVATE);
-      struct bo a, b, bounce, card;
+      struct bo a, b;
       struct job job;
 
       assert_int_equal(raw_userptr(own, p, MIB(4), 0, &a), 0);
       assert_int_equal(raw_userptr(own, shared, MIB(1), 0, &b), 0);
-      bo_create_mapped(own, MIB(1), DRM_NPU_BO_CARD, &card);
-      assert_int_equal(raw_userptr(own, card.map, MIB(1), DRM_NPU_USERPTR_BOUNCE, &bounce), 0);
       for (int k = 0; k < 8; k++) assert_int_equal(raw_copy(own, id, &a, &b, MIB(1), 50, &job), 0);
       if (write(ready[1], &c, 1) != 1) _exit(1);
       for (;;) pause();
@@ -750,8 +686,8 @@ int main(void) {
       cmocka_unit_test_setup(wrong_ranges_are_refused, nothing_is_pinned),
       cmocka_unit_test_setup(read_only_memory_is_only_read, nothing_is_pinned),
       cmocka_unit_test_setup(what_others_could_keep_is_refused, nothing_is_pinned),
-      cmocka_unit_test_setup(a_bounce_buffer_is_copied_by_sync, nothing_is_pinned),
-      cmocka_unit_test_setup(file_mappings_are_bounced, nothing_is_pinned),
+      cmocka_unit_test_setup(device_mappings_are_refused, nothing_is_pinned),
+      cmocka_unit_test_setup(shared_file_mappings_are_refused, nothing_is_pinned),
       cmocka_unit_test_setup(huge_pages_are_used, nothing_is_pinned),
       cmocka_unit_test_setup(a_closed_buffer_is_pinned_until_its_job_ends, nothing_is_pinned),
       cmocka_unit_test_setup(a_buffer_discards_no_stores, nothing_is_pinned),
