@@ -562,7 +562,7 @@ static void debugfs_shows_buffers_and_tables(void **state) {
   read_debugfs("contexts", text, sizeof(text));
   assert_true(count_lines(text, "\n") > 1);
   read_debugfs("card", text, sizeof(text));
-  assert_non_null(strstr(text, "core 0:"));
+  assert_non_null(strstr(text, "\ncore 0 queue "));
   read_debugfs("clients", text, sizeof(text));
   assert_non_null(strstr(text, "observe"));
   bo_destroy(fd, &card);
