@@ -390,6 +390,35 @@ void qnpu_device_keep_counters(struct qnpu_device *npu)
 /**
  * qnpu_device_status - read sensors and counters
  * @npu: device, entered
+static u64 qnpu_device_busy_ns(struct qnpu_device *npu, u32 core)
+{
+	return npu->kept.busy_ns[core] + qnpu_read64(npu, NPU_BUSY_REG(core, NPU_BUSY_NS));
+}
+
+/**
+ * qnpu_device_busy - how long the cores had jobs since the last call
+ * @npu: device, entered
+ * @last: what they had counted then
+ * @busy: answer, ns of each core
+ *
+ * A reset starts the counters again. Returns the time that has passed, ns.
+ */
+u64 qnpu_device_busy(struct qnpu_device *npu, struct qnpu_busy *last, u64 *busy)
+{
+	u64 now = qnpu_read64(npu, NPU_REG_TIME_NS), passed = now - last->card_ns;
+	u32 core;
+
+	last->card_ns = now;
+	for (core = 0; core < npu->info.cores; core++) {
+		now = qnpu_device_busy_ns(npu, core);
+		busy[core] = now - (now >= last->busy_ns[core] ? last->busy_ns[core] : 0);
+		busy[core] = min(busy[core], passed);
+		last->busy_ns[core] = now;
+	}
+
+	return passed;
+}
+
  * @info: answer
  */
 void qnpu_device_status(struct qnpu_device *npu, struct drm_npu_status_info *info)
@@ -421,7 +450,6 @@ void qnpu_device_status(struct qnpu_device *npu, struct drm_npu_status_info *inf
 			qnpu_read64(npu, NPU_CORE_REG(core, NPU_CORE_BUSY_CYCLES));
 		info->jobs[core] = kept->jobs[core] +
 				   qnpu_read64(npu, NPU_CORE_REG(core, NPU_CORE_JOBS));
-		info->busy_ns[core] = kept->busy_ns[core] +
-				      qnpu_read64(npu, NPU_BUSY_REG(core, NPU_BUSY_NS));
+		info->busy_ns[core] = qnpu_device_busy_ns(npu, core);
 	}
 }

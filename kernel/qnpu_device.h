@@ -25,7 +25,6 @@
 #include "qnpu_irq.h"
 #include "qnpu_mem.h"
 #include "qnpu_mmu.h"
-#include "qnpu_sysfs.h"
 
 struct qnpu_hw_queue;
 
@@ -61,6 +60,15 @@ struct qnpu_counters {
 	/** @done_ns: when the last job of each core was seen to be done, ktime_get_ns() */
 	atomic64_t done_ns[NPU_MAX_CORES];
 };
+/** struct qnpu_utilisation - how busy the cores were, under qnpu_sysfs_lock */
+struct qnpu_utilisation {
+	/** @last: when the present interval began */
+	struct qnpu_busy last;
+
+	/** @percent: of each core in the interval before */
+	u32 percent[NPU_MAX_CORES];
+};
+
 
 /**
  * struct qnpu_device - one card
@@ -177,10 +185,7 @@ struct qnpu_device {
 	/** @utilisation: likewise */
 	struct qnpu_utilisation utilisation;
 
-	/** @load: what devfreq looks at */
-	struct qnpu_load load;
-
-	/** @clock: what it chooses */
+	/** @clock: clock state, as devfreq chooses it */
 	struct qnpu_clock clock;
 
 	/** @timeout_wq: ordered, runs the watchdogs of all contexts, so that they never race */
@@ -264,6 +269,7 @@ void qnpu_device_exit(struct qnpu_device *npu, int idx);
 
 int qnpu_device_identify(struct qnpu_device *npu);
 int qnpu_device_reset(struct qnpu_device *npu);
+u64 qnpu_device_busy(struct qnpu_device *npu, struct qnpu_busy *last, u64 *busy);
 void qnpu_device_start(struct qnpu_device *npu);
 void qnpu_device_stop(struct qnpu_device *npu);
 void qnpu_device_keep_counters(struct qnpu_device *npu);

@@ -30,7 +30,6 @@
 #include "qnpu_query.h"
 #include "qnpu_recover.h"
 #include "qnpu_submit.h"
-#include "qnpu_sysfs.h"
 #include "qnpu_uring.h"
 #include "qnpu_userptr.h"
 #include "qnpu_vm.h"
@@ -238,7 +237,6 @@ static int qnpu_probe_software(struct qnpu_device *npu)
 	init_rwsem(&npu->reset_lock);
 	init_waitqueue_head(&npu->online_wait);
 
-
 	npu->timeout_wq = alloc_ordered_workqueue("qnpu-timeout", WQ_MEM_RECLAIM);
 	ret = qnpu_adopt_wq(npu, npu->timeout_wq);
 	if (ret)
@@ -255,11 +253,6 @@ static int qnpu_probe_software(struct qnpu_device *npu)
 	npu->info.max_jobs = QNPU_SUBMIT_MAX_JOBS;
 	npu->info.max_in_flight = QNPU_CTX_MAX_JOBS;
 
-	qnpu_load_init(&npu->load);
-
-	ret = qnpu_sysfs_init(npu);
-	if (ret)
-		return ret;
 	ret = qnpu_cache_watch_init(npu);
 	if (ret)
 		return ret;

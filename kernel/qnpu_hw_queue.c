@@ -98,17 +98,15 @@ static void qnpu_hw_queue_write(struct qnpu_hw_queue *queue, struct qnpu_ctx_job
 	job->on_card = true;
 	job->given_ns = now;
 	WRITE_ONCE(queue->on_card, queue->on_card + 1);
-	qnpu_load_begin(&queue->npu->load, ns_to_ktime(now));
 }
 
 /* A job is finished, or has to begin anew on a card that was reset. */
-static void qnpu_hw_queue_off_card(struct qnpu_hw_queue *queue, struct qnpu_ctx_job *job, u64 now)
+static void qnpu_hw_queue_off_card(struct qnpu_hw_queue *queue, struct qnpu_ctx_job *job)
 {
 	if (!job->on_card)
 		return;
 	job->on_card = false;
 	WRITE_ONCE(queue->on_card, queue->on_card - 1);
-	qnpu_load_end(&queue->npu->load, ns_to_ktime(now));
 }
 
 /* Take a job from the list that was to run on the card. */
@@ -117,7 +115,7 @@ static void qnpu_hw_queue_remove(struct qnpu_hw_queue *queue, struct qnpu_ctx_jo
 	queue->job_ns = now - max(queue->done_ns, job->given_ns);
 	queue->done_ns = now;
 	queue->done = jiffies;
-	qnpu_hw_queue_off_card(queue, job, now);
+	qnpu_hw_queue_off_card(queue, job);
 	list_del_init(&job->link);
 	WRITE_ONCE(queue->to_run, queue->to_run - 1);
 }
@@ -775,7 +773,7 @@ static void qnpu_hw_queue_refill(struct qnpu_hw_queue *queue)
 	list_for_each_entry(job, &queue->jobs, link) {
 		if (!job->on_card)
 			continue;
-		qnpu_hw_queue_off_card(queue, job, now);
+		qnpu_hw_queue_off_card(queue, job);
 		qnpu_hw_queue_write(queue, job, now);
 	}
 	qnpu_doorbell(queue, NPU_DOORBELL_SQ_TAIL, queue->sq_tail);
@@ -989,7 +987,7 @@ void qnpu_hw_queue_detach(struct qnpu_hw_queue *queue)
 	spin_lock_irqsave(&queue->lock, flags);
 	queue->enabled = false;
 	list_for_each_entry(job, &queue->jobs, link)
-		qnpu_hw_queue_off_card(queue, job, ktime_get_ns());
+		qnpu_hw_queue_off_card(queue, job);
 	WRITE_ONCE(queue->index, QNPU_NO_QUEUE);
 	queue->rings = NULL;
 	if (queue->to_run && !queue->error)

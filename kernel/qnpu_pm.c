@@ -8,6 +8,7 @@
  * sleep there may be queues, but nobody is at work on them: user space and the driver's workqueues
  * are frozen before.
  */
+#include <linux/devfreq.h>
 #include <linux/device.h>
 #include <linux/pm_runtime.h>
 
@@ -142,7 +143,7 @@ int qnpu_pm_suspend(struct device *dev)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
 
-	qnpu_devfreq_suspend(npu);
+	devfreq_suspend_device(npu->clock.devfreq);
 	qnpu_recover_sleep(npu);
 
 	return 0;
@@ -157,7 +158,7 @@ int qnpu_pm_resume(struct device *dev)
 	struct qnpu_device *npu = dev_get_drvdata(dev);
 
 	qnpu_recover_wake(npu, false);
-	qnpu_devfreq_resume(npu);
+	devfreq_resume_device(npu->clock.devfreq);
 
 	return 0;
 }
