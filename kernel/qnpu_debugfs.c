@@ -2,8 +2,6 @@
 /*
  * debugfs: what is in use.
  */
-#include <linux/debugfs.h>
-#include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 
@@ -205,35 +203,6 @@ static int qnpu_show_irq_test(struct seq_file *m, void *data)
 	return ret;
 }
 
-/* The cache watch; writing clears the reports, not the counters. */
-
-static int qnpu_cache_watch_seq(struct seq_file *m, void *data)
-{
-	return qnpu_cache_watch_show(m->private, m);
-}
-
-static int qnpu_cache_watch_open(struct inode *inode, struct file *file)
-{
-	return single_open(file, qnpu_cache_watch_seq, inode->i_private);
-}
-
-static ssize_t qnpu_cache_watch_write(struct file *file, const char __user *user, size_t count,
-				      loff_t *at)
-{
-	qnpu_cache_watch_clear(((struct seq_file *)file->private_data)->private);
-
-	return count;
-}
-
-static const struct file_operations qnpu_cache_watch_fops = {
-	.owner = THIS_MODULE,
-	.open = qnpu_cache_watch_open,
-	.read = seq_read,
-	.write = qnpu_cache_watch_write,
-	.llseek = seq_lseek,
-	.release = single_release,
-};
-
 static const struct drm_debugfs_info qnpu_debugfs_files[] = {
 	{ "clients", qnpu_show_clients, 0 },
 	{ "buffers", qnpu_show_buffers, 0 },
@@ -247,7 +216,4 @@ static const struct drm_debugfs_info qnpu_debugfs_files[] = {
 void qnpu_debugfs_init(struct qnpu_device *npu)
 {
 	drm_debugfs_add_files(&npu->drm, qnpu_debugfs_files, ARRAY_SIZE(qnpu_debugfs_files));
-	if (npu->cache_watch)
-		debugfs_create_file("cache_watch", 0600, npu->drm.debugfs_root, npu,
-				    &qnpu_cache_watch_fops);
 }

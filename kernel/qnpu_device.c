@@ -2,6 +2,7 @@
 /*
  * The card as a whole: identity, reset, start and stop, sensors.
  */
+#include <linux/export.h>
 #include <linux/iopoll.h>
 
 #include <drm/drm_print.h>
@@ -145,6 +146,7 @@ bool qnpu_device_enter_online(struct qnpu_device *npu, int *idx)
 
 	return qnpu_device_stay(npu, *idx);
 }
+EXPORT_SYMBOL_GPL(qnpu_device_enter_online);
 
 /**
  * qnpu_device_enter_awake - the same for what a card that sleeps need not be woken for
@@ -188,6 +190,7 @@ void qnpu_device_exit(struct qnpu_device *npu, int idx)
 	qnpu_pm_put(npu);
 	drm_dev_exit(idx);
 }
+EXPORT_SYMBOL_GPL(qnpu_device_exit);
 
 static void qnpu_device_read_info(struct qnpu_device *npu)
 {
@@ -387,9 +390,6 @@ void qnpu_device_keep_counters(struct qnpu_device *npu)
 	}
 }
 
-/**
- * qnpu_device_status - read sensors and counters
- * @npu: device, entered
 static u64 qnpu_device_busy_ns(struct qnpu_device *npu, u32 core)
 {
 	return npu->kept.busy_ns[core] + qnpu_read64(npu, NPU_BUSY_REG(core, NPU_BUSY_NS));
@@ -419,6 +419,9 @@ u64 qnpu_device_busy(struct qnpu_device *npu, struct qnpu_busy *last, u64 *busy)
 	return passed;
 }
 
+/**
+ * qnpu_device_status - read sensors and counters
+ * @npu: device, entered
  * @info: answer
  */
 void qnpu_device_status(struct qnpu_device *npu, struct drm_npu_status_info *info)

@@ -18,7 +18,6 @@
 
 #include "qnpu_attach.h"
 #include "qnpu_bus.h"
-#include "qnpu_cache_watch.h"
 #include "qnpu_copy.h"
 #include "qnpu_coredump.h"
 #include "qnpu_devfreq.h"
@@ -60,6 +59,7 @@ struct qnpu_counters {
 	/** @done_ns: when the last job of each core was seen to be done, ktime_get_ns() */
 	atomic64_t done_ns[NPU_MAX_CORES];
 };
+
 /** struct qnpu_utilisation - how busy the cores were, under qnpu_sysfs_lock */
 struct qnpu_utilisation {
 	/** @last: when the present interval began */
@@ -68,7 +68,6 @@ struct qnpu_utilisation {
 	/** @percent: of each core in the interval before */
 	u32 percent[NPU_MAX_CORES];
 };
-
 
 /**
  * struct qnpu_device - one card
@@ -200,9 +199,6 @@ struct qnpu_device {
 	/** @pulse_work: looks at a card that says nothing */
 	struct delayed_work pulse_work;
 
-	/** @cache_watch: what sees forgotten cache maintenance; NULL: nobody does; constant */
-	struct qnpu_cache_watch *cache_watch;
-
 	/** @coredump: the dump that is being made */
 	struct qnpu_coredump coredump;
 
@@ -269,11 +265,11 @@ void qnpu_device_exit(struct qnpu_device *npu, int idx);
 
 int qnpu_device_identify(struct qnpu_device *npu);
 int qnpu_device_reset(struct qnpu_device *npu);
-u64 qnpu_device_busy(struct qnpu_device *npu, struct qnpu_busy *last, u64 *busy);
 void qnpu_device_start(struct qnpu_device *npu);
 void qnpu_device_stop(struct qnpu_device *npu);
 void qnpu_device_keep_counters(struct qnpu_device *npu);
 void qnpu_device_status(struct qnpu_device *npu, struct drm_npu_status_info *info);
+u64 qnpu_device_busy(struct qnpu_device *npu, struct qnpu_busy *last, u64 *busy);
 void qnpu_device_time(struct qnpu_device *npu, struct drm_npu_time_info *info);
 
 #endif

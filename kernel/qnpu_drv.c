@@ -139,19 +139,10 @@ static long qnpu_compat_ioctl(struct file *filp, unsigned int cmd, unsigned long
 #define qnpu_compat_ioctl NULL
 #endif
 
-static int qnpu_release(struct inode *inode, struct file *filp)
-{
-	struct drm_file *file = filp->private_data;
-
-	qnpu_cache_watch_closing(to_qnpu_file(file));
-
-	return drm_release(inode, filp);
-}
-
 static const struct file_operations qnpu_fops = {
 	.owner = THIS_MODULE,
 	.open = accel_open,
-	.release = qnpu_release,
+	.release = drm_release,
 	.unlocked_ioctl = qnpu_ioctl,
 	.compat_ioctl = qnpu_compat_ioctl,
 	.poll = drm_poll,
@@ -253,9 +244,6 @@ static int qnpu_probe_software(struct qnpu_device *npu)
 	npu->info.max_jobs = QNPU_SUBMIT_MAX_JOBS;
 	npu->info.max_in_flight = QNPU_CTX_MAX_JOBS;
 
-	ret = qnpu_cache_watch_init(npu);
-	if (ret)
-		return ret;
 	ret = qnpu_mmu_init(npu);
 	if (ret)
 		return ret;
@@ -351,7 +339,6 @@ err_stop:
 	qnpu_device_stop(npu);
 	qnpu_irq_fini(npu);
 	/* What an interrupt has asked for meanwhile, and what that may have found out. */
-	qnpu_cache_watch_fini(npu);
 	cancel_work_sync(&npu->event_work);
 	cancel_work_sync(&npu->lost_work);
 	qnpu_attach_fini(npu);
@@ -382,7 +369,6 @@ void qnpu_drv_remove(struct qnpu_device *npu)
 	qnpu_recover_end(npu);
 	drm_dev_unplug(&npu->drm);
 	qnpu_irq_fini(npu);
-	qnpu_cache_watch_fini(npu);
 	cancel_work_sync(&npu->event_work);
 	qnpu_copy_fini(npu);
 	cancel_work_sync(&npu->lost_work);

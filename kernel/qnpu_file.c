@@ -2,6 +2,7 @@
 /*
  * Open files: their contexts and their address space.
  */
+#include <linux/export.h>
 #include <linux/slab.h>
 
 #include "qnpu_ctx.h"
@@ -9,6 +10,10 @@
 #include "qnpu_file.h"
 #include "qnpu_job.h"
 #include "qnpu_vm.h"
+
+struct blocking_notifier_head qnpu_file_notifiers =
+	BLOCKING_NOTIFIER_INIT(qnpu_file_notifiers);
+EXPORT_SYMBOL_GPL(qnpu_file_notifiers);
 
 /**
  * qnpu_file_open - a process opens the node
@@ -30,7 +35,6 @@ int qnpu_file_open(struct drm_device *drm, struct drm_file *file)
 
 	mutex_init(&nfile->lock);
 	xa_init_flags(&nfile->ctxs, XA_FLAGS_ALLOC1);
-	qnpu_cache_watch_opened(nfile);
 	file->driver_priv = nfile;
 
 	return 0;

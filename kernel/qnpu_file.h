@@ -3,12 +3,11 @@
 #define QNPU_FILE_H
 
 #include <linux/mutex.h>
+#include <linux/notifier.h>
 #include <linux/types.h>
 #include <linux/xarray.h>
 
 #include <drm/drm_file.h>
-
-#include "qnpu_cache_watch.h"
 
 struct drm_device;
 struct qnpu_device;
@@ -20,15 +19,6 @@ struct qnpu_file {
 	/** @npu: device */
 	struct qnpu_device *npu;
 
-	/** @opener: the process that has opened it, where there is a cache watch; constant */
-	struct qnpu_cache_task opener;
-
-	/** @opener_space: likewise physical address of its page table; 0: not known */
-	u64 opener_space;
-
-	/** @closing: nobody uses it any more, and all reports of the cache watch are looked into */
-	bool closing;
-
 	/** @lock: protects the creation of @vm */
 	struct mutex lock;
 
@@ -38,6 +28,14 @@ struct qnpu_file {
 	/** @ctxs: contexts by id; locks itself */
 	struct xarray ctxs;
 };
+
+/* Events for qnpu_watch.ko, about a struct drm_file. Its process gets a handle. */
+#define QNPU_FILE_GETS_BO	0
+
+/* A handle is being closed, perhaps with the file; the buffer still has its address. */
+#define QNPU_FILE_LOSES_BO	1
+
+extern struct blocking_notifier_head qnpu_file_notifiers;
 
 static inline struct qnpu_file *to_qnpu_file(struct drm_file *file)
 {

@@ -14,6 +14,9 @@ struct qnpu_hw_queue;
 /* One vector for events and one for each of so many groups of queues. */
 #define QNPU_MAX_VECTORS	17
 
+/* Reports of the cache watch taken at one interrupt: the line stays up if there are more. */
+#define QNPU_IRQ_REPORTS	32
+
 /** struct qnpu_vector - one MSI-X vector, or the line of a block in a SoC */
 struct qnpu_vector {
 	/** @npu: its device */
@@ -25,7 +28,10 @@ struct qnpu_vector {
 	/** @irq: Linux interrupt number */
 	int irq;
 
-	/** @lock: protects @queues; taken by the handler, outside of a queue's lock */
+	/**
+	 * @lock: protects @queues, and reports of the cache watch; taken by the handler, outside of
+	 * a queue's lock
+	 */
 	spinlock_t lock;
 
 	/** @queues: queues whose completions raise this vector */
@@ -55,6 +61,7 @@ int qnpu_irq_test(struct qnpu_device *npu, u64 *ns);
 void qnpu_irq_fini(struct qnpu_device *npu);
 void qnpu_irq_disable(struct qnpu_device *npu);
 void qnpu_irq_enable(struct qnpu_device *npu);
+u32 qnpu_irq_take_reports(struct qnpu_device *npu);
 void qnpu_irq_look(struct qnpu_device *npu);
 struct qnpu_vector *qnpu_irq_vector_of_queue(struct qnpu_device *npu, u32 queue);
 void qnpu_irq_add_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue);

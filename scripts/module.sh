@@ -4,7 +4,7 @@
 # Builds qnpu.ko out of tree: module.sh stock -> build/kernel/qnpu.ko, module.sh debug -> build/kernel/qnpu-debug.ko,
 # module.sh stock-gdb -> build/kernel/qnpu-gdb.ko, with debugging information;
 # for arm64 boards module.sh stock-arm64 -> build/kernel/arm64/qnpu.ko, and debug-arm64, debug-16K-arm64,
-# debug-64K-arm64 likewise.
+# debug-64K-arm64 likewise. Each has the module of the cache watch beside it: qnpu_watch.ko, qnpu_watch-debug.ko, ...
 # Further arguments go to make (W=1, C=1, ...). The objects of the kernels are kept apart, and the
 # checkout stays clean: each is built in a folder of links to kernel/ and uapi/.
 
@@ -21,7 +21,7 @@ link_sources() {
 }
 
 main() {
-    local kernel=${1:-} kind name folder env choice=() cross=() lean=()
+    local kernel=${1:-} kind name folder env module to choice=() cross=() lean=()
     kind=${kernel%-arm64}
     case $kernel in
         stock | stock-gdb | debug) ;;
@@ -57,8 +57,11 @@ main() {
         die "the driver does not build for Linux $KVERSION" "whole output: $folder/build.log"
     }
     grep -E 'warning:|error:' "$folder/build.log" >&2 || true
-    [ -e "$folder/kernel/qnpu.ko" ] || die "kernel/Kbuild made no qnpu.ko"
-    cmp -s "$folder/kernel/qnpu.ko" "$NPU_BUILD/kernel/$name" || cp "$folder/kernel/qnpu.ko" "$NPU_BUILD/kernel/$name"
+    for module in qnpu qnpu_watch; do
+        [ -e "$folder/kernel/$module.ko" ] || die "kernel/Kbuild made no $module.ko"
+        to=$NPU_BUILD/kernel/${name/qnpu/$module}
+        cmp -s "$folder/kernel/$module.ko" "$to" || cp "$folder/kernel/$module.ko" "$to"
+    done
 }
 
 main "$@"
