@@ -2,13 +2,13 @@
 /*
  * debugfs: what is in use.
  */
-#include <linux/debugfs.h>
-#include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 
 #include <drm/drm_debugfs.h>
+#include <drm/drm_print.h>
 
+#include "qnpu_coredump.h"
 #include "qnpu_ctx.h"
 #include "qnpu_debugfs.h"
 #include "qnpu_device.h"
@@ -29,15 +29,14 @@ static void qnpu_show_context(struct seq_file *m, struct qnpu_ctx *ctx)
 	int asid = READ_ONCE(ctx->vm->space.asid);
 	unsigned long flags;
 
+	/* Without a queue pair its number is -1, as QNPU_NO_QUEUE is. */
 	spin_lock_irqsave(&queue->lock, flags);
 	seq_printf(m, "%u %u %#x %d %d %llu %llu %llu %llu %u %u\n", ctx->id, queue->priority,
-		   queue->core_mask, qnpu_hw_queue_is_attached(queue) ? (int)queue->index : -1,
-		   asid, ctx->submitted, ctx->completed, ctx->errors, ctx->victims, queue->sq_tail,
-		   queue->cq_head);
+		   queue->core_mask, (int)queue->index, asid, ctx->submitted, ctx->completed,
+		   ctx->errors, ctx->victims, queue->sq_tail, queue->cq_head);
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
-/* Those that have no queue of the card at present have -1 there. */
 static int qnpu_show_contexts(struct seq_file *m, void *data)
 {
 	struct qnpu_device *npu = qnpu_of_seq_file(m);
@@ -54,37 +53,19 @@ static int qnpu_show_contexts(struct seq_file *m, void *data)
 	return 0;
 }
 
-/* What the card says of itself: the first thing to look at when a job does not end. */
+/* Registers: the first thing to look at when a job does not end. */
 static int qnpu_show_card(struct seq_file *m, void *data)
 {
 	struct qnpu_device *npu = qnpu_of_seq_file(m);
+	struct drm_printer p = drm_seq_file_printer(m);
 	int ret, idx;
-	u32 i;
 
 	ret = qnpu_device_enter(npu, &idx);
 	if (ret)
 		return ret;
-
-	seq_printf(m, "status %#x\n", qnpu_read(npu, NPU_REG_STATUS));
-	seq_printf(m, "events %#x\n", qnpu_read(npu, NPU_REG_EVENT_STATUS));
-	seq_printf(m, "progress %llu\n", qnpu_read64(npu, NPU_REG_PROGRESS));
-	seq_printf(m, "invalidations %u of %u\n", qnpu_read(npu, NPU_REG_INV_DONE),
-		   qnpu_read(npu, NPU_REG_INV_ISSUED));
-	seq_printf(m, "busy %#x\n", qnpu_read(npu, NPU_REG_CORE_BUSY));
-	for (i = 0; i < npu->info.cores; i++)
-		seq_printf(m, "core %u: queue %u job %llu, retired %u tiu, %u gdma\n", i,
-			   qnpu_read(npu, NPU_CORE_REG(i, NPU_CORE_QUEUE)),
-			   qnpu_read64(npu, NPU_CORE_REG(i, NPU_CORE_JOB_ID)),
-			   qnpu_read(npu, NPU_CORE_REG(i, NPU_CORE_TIU_COMMAND)),
-			   qnpu_read(npu, NPU_CORE_REG(i, NPU_CORE_GDMA_COMMAND)));
-	for (i = 0; i < npu->info.queues; i++) {
-		u32 status = qnpu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_STATUS));
-
-		if (status)
-			seq_printf(m, "queue %u: status %#x, head %u, tail %u\n", i, status,
-				   qnpu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_SQ_HEAD)),
-				   qnpu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_CQ_TAIL)));
-	}
+	mutex_lock(&npu->hw_lock);
+	qnpu_coredump_state(npu, &p);
+	mutex_unlock(&npu->hw_lock);
 	qnpu_device_exit(npu, idx);
 
 	return 0;
@@ -128,7 +109,7 @@ static void qnpu_show_client(struct seq_file *m, struct drm_file *file)
 	rcu_read_unlock();
 }
 
-/* A line of heads, and the lines of every open file. */
+/* A headline, and lines for every open file. */
 static int qnpu_show_files(struct seq_file *m, const char *heads,
 			   void (*show)(struct seq_file *m, struct drm_file *file))
 {
@@ -225,35 +206,6 @@ static int qnpu_show_irq_test(struct seq_file *m, void *data)
 	return ret;
 }
 
-/* The cache watch; writing clears the reports, not the counters. */
-
-static int qnpu_cache_watch_seq(struct seq_file *m, void *data)
-{
-	return qnpu_cache_watch_show(m->private, m);
-}
-
-static int qnpu_cache_watch_open(struct inode *inode, struct file *file)
-{
-	return single_open(file, qnpu_cache_watch_seq, inode->i_private);
-}
-
-static ssize_t qnpu_cache_watch_write(struct file *file, const char __user *user, size_t count,
-				      loff_t *at)
-{
-	qnpu_cache_watch_clear(((struct seq_file *)file->private_data)->private);
-
-	return count;
-}
-
-static const struct file_operations qnpu_cache_watch_fops = {
-	.owner = THIS_MODULE,
-	.open = qnpu_cache_watch_open,
-	.read = seq_read,
-	.write = qnpu_cache_watch_write,
-	.llseek = seq_lseek,
-	.release = single_release,
-};
-
 static const struct drm_debugfs_info qnpu_debugfs_files[] = {
 	{ "clients", qnpu_show_clients, 0 },
 	{ "buffers", qnpu_show_buffers, 0 },
@@ -264,14 +216,7 @@ static const struct drm_debugfs_info qnpu_debugfs_files[] = {
 	{ "irq_test", qnpu_show_irq_test, 0 },
 };
 
-/**
- * qnpu_debugfs_init - add the driver's files
- * @npu: device
- */
 void qnpu_debugfs_init(struct qnpu_device *npu)
 {
 	drm_debugfs_add_files(&npu->drm, qnpu_debugfs_files, ARRAY_SIZE(qnpu_debugfs_files));
-	if (npu->cache_watch)
-		debugfs_create_file("cache_watch", 0600, npu->drm.debugfs_root, npu,
-				    &qnpu_cache_watch_fops);
 }

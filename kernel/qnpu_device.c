@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The device as a whole: access, identity, reset, start and stop, sensors. */
+#include <linux/export.h>
 #include <linux/iopoll.h>
 
 #include <drm/drm_print.h>
@@ -66,6 +67,7 @@ int qnpu_device_enter(struct qnpu_device *npu, int *idx)
 
 	return -EINTR;
 }
+EXPORT_SYMBOL_GPL(qnpu_device_enter);
 
 /**
  * qnpu_device_enter_awake - enter the device if it is up, after the end of a reset
@@ -110,6 +112,7 @@ void qnpu_device_exit(struct qnpu_device *npu, int idx)
 	up_read(&npu->reset_lock);
 	qnpu_device_put(npu, idx);
 }
+EXPORT_SYMBOL_GPL(qnpu_device_exit);
 
 static void qnpu_device_read_info(struct qnpu_device *npu)
 {
@@ -255,6 +258,31 @@ void qnpu_device_time(struct qnpu_device *npu, struct drm_npu_time_info *info)
 	info->monotonic_ns = before + info->window_ns / 2;
 }
 
+static u64 qnpu_device_busy_ns(struct qnpu_device *npu, u32 core)
+{
+	return npu->kept.busy_ns[core] + qnpu_read64(npu, NPU_BUSY_REG(core, NPU_BUSY_NS));
+}
+
+/*
+ * Time in which each core had a job since the last call, in ns. @last: the counters then; the device
+ * is entered. A reset starts the counters again. Returns the time that has passed, ns.
+ */
+u64 qnpu_device_busy(struct qnpu_device *npu, struct qnpu_busy *last, u64 *busy)
+{
+	u64 now = qnpu_read64(npu, NPU_REG_TIME_NS), passed = now - last->card_ns;
+	u32 core;
+
+	last->card_ns = now;
+	for (core = 0; core < npu->info.cores; core++) {
+		now = qnpu_device_busy_ns(npu, core);
+		busy[core] = now - (now >= last->busy_ns[core] ? last->busy_ns[core] : 0);
+		busy[core] = min(busy[core], passed);
+		last->busy_ns[core] = now;
+	}
+
+	return passed;
+}
+
 /* Read sensors and counters; the device is entered. */
 void qnpu_device_status(struct qnpu_device *npu, struct drm_npu_status_info *info)
 {
@@ -285,7 +313,6 @@ void qnpu_device_status(struct qnpu_device *npu, struct drm_npu_status_info *inf
 			qnpu_read64(npu, NPU_CORE_REG(core, NPU_CORE_BUSY_CYCLES));
 		info->jobs[core] = kept->jobs[core] +
 				   qnpu_read64(npu, NPU_CORE_REG(core, NPU_CORE_JOBS));
-		info->busy_ns[core] = kept->busy_ns[core] +
-				      qnpu_read64(npu, NPU_BUSY_REG(core, NPU_BUSY_NS));
+		info->busy_ns[core] = qnpu_device_busy_ns(npu, core);
 	}
 }

@@ -17,14 +17,12 @@
 
 #include "qnpu_attach.h"
 #include "qnpu_bus.h"
-#include "qnpu_cache_watch.h"
 #include "qnpu_copy.h"
 #include "qnpu_coredump.h"
 #include "qnpu_devfreq.h"
 #include "qnpu_irq.h"
 #include "qnpu_mem.h"
 #include "qnpu_mmu.h"
-#include "qnpu_sysfs.h"
 
 struct qnpu_hw_queue;
 
@@ -34,6 +32,12 @@ struct qnpu_counters {
 	atomic_t aborted_jobs;		/* jobs that the watchdog has killed */
 	atomic_t thermal_events;	/* crossings of the temperature limit, both ways */
 	atomic64_t done_ns[NPU_MAX_CORES]; /* last completion seen on each core, ktime_get_ns() */
+};
+
+/* Utilization of the cores, under qnpu_sysfs_lock. */
+struct qnpu_utilisation {
+	struct qnpu_busy last;		/* start of the present interval */
+	u32 percent[NPU_MAX_CORES];	/* of each core in the interval before */
 };
 
 /* A device. Lives until the last reference to drm, perhaps long after the hardware is gone. */
@@ -87,9 +91,7 @@ struct qnpu_device {
 
 	struct qnpu_counters counters;
 	struct qnpu_utilisation utilisation;
-	struct qnpu_load load;		/* what devfreq measures */
-	struct qnpu_clock clock;	/* what devfreq sets */
-	struct qnpu_cache_watch *cache_watch; /* NULL: there is none; constant */
+	struct qnpu_clock clock;	/* clock state that devfreq chooses */
 	struct qnpu_coredump coredump;
 
 	struct workqueue_struct *timeout_wq; /* ordered: no two watchdogs run at once */
@@ -161,6 +163,7 @@ int qnpu_device_reset(struct qnpu_device *npu);
 void qnpu_device_start(struct qnpu_device *npu);
 void qnpu_device_stop(struct qnpu_device *npu);
 void qnpu_device_status(struct qnpu_device *npu, struct drm_npu_status_info *info);
+u64 qnpu_device_busy(struct qnpu_device *npu, struct qnpu_busy *last, u64 *busy);
 void qnpu_device_time(struct qnpu_device *npu, struct drm_npu_time_info *info);
 
 #endif

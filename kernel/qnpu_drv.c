@@ -32,7 +32,6 @@
 #include "qnpu_query.h"
 #include "qnpu_recover.h"
 #include "qnpu_submit.h"
-#include "qnpu_sysfs.h"
 #include "qnpu_uring.h"
 #include "qnpu_userptr.h"
 #include "qnpu_vm.h"
@@ -91,19 +90,10 @@ static long qnpu_compat_ioctl(struct file *filp, unsigned int cmd, unsigned long
 #define qnpu_compat_ioctl NULL
 #endif
 
-static int qnpu_release(struct inode *inode, struct file *filp)
-{
-	struct drm_file *file = filp->private_data;
-
-	qnpu_cache_watch_closing(to_qnpu_file(file));
-
-	return drm_release(inode, filp);
-}
-
 static const struct file_operations qnpu_fops = {
 	.owner = THIS_MODULE,
 	.open = accel_open,
-	.release = qnpu_release,
+	.release = drm_release,
 	.unlocked_ioctl = qnpu_ioctl,
 	.compat_ioctl = qnpu_compat_ioctl,
 	.poll = drm_poll,
@@ -203,13 +193,6 @@ static int qnpu_probe_software(struct qnpu_device *npu)
 	npu->info.max_regions = NPU_MAX_REGIONS;
 	npu->info.max_jobs = QNPU_SUBMIT_MAX_JOBS;
 	npu->info.max_in_flight = QNPU_CTX_MAX_JOBS;
-	qnpu_load_init(&npu->load);
-	ret = qnpu_sysfs_init(npu);
-	if (ret)
-		return ret;
-	ret = qnpu_cache_watch_init(npu);
-	if (ret)
-		return ret;
 	ret = qnpu_mmu_init(npu);
 	if (ret)
 		return ret;
@@ -303,7 +286,6 @@ void qnpu_drv_remove(struct qnpu_device *npu)
 	qnpu_drv_shutdown(npu);
 	drm_dev_unplug(&npu->drm);
 	qnpu_irq_fini(npu);
-	qnpu_cache_watch_fini(npu);
 	cancel_work_sync(&npu->event_work);
 	qnpu_copy_fini(npu);
 	cancel_work_sync(&npu->lost_work);

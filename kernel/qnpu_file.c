@@ -2,6 +2,7 @@
 /*
  * Open files: their contexts and their address space.
  */
+#include <linux/export.h>
 #include <linux/slab.h>
 
 #include "qnpu_ctx.h"
@@ -11,6 +12,15 @@
 #include "qnpu_vm.h"
 
 /* drm_driver.open */
+struct blocking_notifier_head qnpu_file_notifiers =
+	BLOCKING_NOTIFIER_INIT(qnpu_file_notifiers);
+EXPORT_SYMBOL_GPL(qnpu_file_notifiers);
+
+/**
+ * qnpu_file_open - a process opens the node
+ * @drm: device
+ * @file: the new file
+ */
 int qnpu_file_open(struct drm_device *drm, struct drm_file *file)
 {
 	struct qnpu_file *nfile;
@@ -25,7 +35,6 @@ int qnpu_file_open(struct drm_device *drm, struct drm_file *file)
 	nfile->npu = to_qnpu_device(drm);
 	mutex_init(&nfile->lock);
 	xa_init_flags(&nfile->ctxs, XA_FLAGS_ALLOC1);
-	qnpu_cache_watch_opened(nfile);
 	file->driver_priv = nfile;
 
 	return 0;

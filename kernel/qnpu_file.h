@@ -3,12 +3,11 @@
 #define QNPU_FILE_H
 
 #include <linux/mutex.h>
+#include <linux/notifier.h>
 #include <linux/types.h>
 #include <linux/xarray.h>
 
 #include <drm/drm_file.h>
-
-#include "qnpu_cache_watch.h"
 
 struct drm_device;
 struct qnpu_device;
@@ -17,13 +16,24 @@ struct qnpu_vm;
 /* An open file. */
 struct qnpu_file {
 	struct qnpu_device *npu;
-	struct qnpu_cache_task opener;	/* the opening process, if there is a cache watch; constant */
-	u64 opener_space;		/* physical address of its page table, or 0 */
-	bool closing;			/* unused, and the cache watch has handled all reports */
-	struct mutex lock;		/* serialises the creation of vm */
-	struct qnpu_vm *vm;		/* address space, or NULL; constant once it is created */
-	struct xarray ctxs;		/* contexts by id; has a lock of its own */
+
+	/** @lock: protects the creation of @vm */
+	struct mutex lock;
+
+	/** @vm: address space, made when it is first needed, then constant */
+	struct qnpu_vm *vm;
+
+	/** @ctxs: contexts by id; locks itself */
+	struct xarray ctxs;
 };
+
+/* Events for qnpu_watch.ko, about a struct drm_file. Its process gets a handle. */
+#define QNPU_FILE_GETS_BO	0
+
+/* A handle is being closed, perhaps with the file; the buffer still has its address. */
+#define QNPU_FILE_LOSES_BO	1
+
+extern struct blocking_notifier_head qnpu_file_notifiers;
 
 static inline struct qnpu_file *to_qnpu_file(struct drm_file *file)
 {

@@ -133,6 +133,8 @@ static int qnpu_gem_open(struct drm_gem_object *obj, struct drm_file *file)
 {
 	struct qnpu_vm *vm = qnpu_file_vm(file);
 
+	blocking_notifier_call_chain(&qnpu_file_notifiers, QNPU_FILE_GETS_BO, file);
+
 	return IS_ERR(vm) ? PTR_ERR(vm) : qnpu_vm_bind(vm, gem_to_qnpu_bo(obj));
 }
 
@@ -140,9 +142,7 @@ static void qnpu_gem_close(struct drm_gem_object *obj, struct drm_file *file)
 {
 	struct qnpu_vm *vm = qnpu_file_vm(file);
 
-	/* Later reports could not name the file: it leaves the list before its buffers go. */
-	if (!to_qnpu_file(file)->closing)
-		qnpu_cache_watch_flush(to_qnpu_device(obj->dev));
+	blocking_notifier_call_chain(&qnpu_file_notifiers, QNPU_FILE_LOSES_BO, file);
 	if (!IS_ERR(vm))
 		qnpu_vm_unbind(vm, gem_to_qnpu_bo(obj));
 }

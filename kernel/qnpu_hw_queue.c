@@ -108,17 +108,15 @@ static void qnpu_hw_queue_write(struct qnpu_hw_queue *queue, struct qnpu_ctx_job
 	job->on_card = true;
 	job->given_ns = now;
 	WRITE_ONCE(queue->on_card, queue->on_card + 1);
-	qnpu_load_begin(&queue->npu->load, ns_to_ktime(now));
 }
 
-/* The job leaves the ring: it is finished, or is written again later. */
-static void qnpu_hw_queue_off_card(struct qnpu_hw_queue *queue, struct qnpu_ctx_job *job, u64 now)
+/* A job is finished, or has to begin anew on a card that was reset. */
+static void qnpu_hw_queue_off_card(struct qnpu_hw_queue *queue, struct qnpu_ctx_job *job)
 {
 	if (!job->on_card)
 		return;
 	job->on_card = false;
 	WRITE_ONCE(queue->on_card, queue->on_card - 1);
-	qnpu_load_end(&queue->npu->load, ns_to_ktime(now));
 }
 
 /* Take a job that was to run off the list. */
@@ -127,7 +125,7 @@ static void qnpu_hw_queue_remove(struct qnpu_hw_queue *queue, struct qnpu_ctx_jo
 	queue->job_ns = now - max(queue->done_ns, job->given_ns);
 	queue->done_ns = now;
 	queue->done = jiffies;
-	qnpu_hw_queue_off_card(queue, job, now);
+	qnpu_hw_queue_off_card(queue, job);
 	list_del_init(&job->link);
 	WRITE_ONCE(queue->to_run, queue->to_run - 1);
 }
@@ -588,7 +586,7 @@ void qnpu_hw_queue_resume(struct qnpu_hw_queue *queue)
 	if (job && job->begun)
 		qnpu_hw_queue_complete(queue, NULL, ktime_get_ns());
 	list_for_each_entry(job, &queue->jobs, link)
-		qnpu_hw_queue_off_card(queue, job, ktime_get_ns());
+		qnpu_hw_queue_off_card(queue, job);
 	queue->enabled = true;
 	spin_unlock_irqrestore(&queue->lock, flags);
 	qnpu_hw_queue_feed(queue);
@@ -757,7 +755,7 @@ void qnpu_hw_queue_detach(struct qnpu_hw_queue *queue)
 	spin_lock_irqsave(&queue->lock, flags);
 	queue->enabled = false;
 	list_for_each_entry(job, &queue->jobs, link)
-		qnpu_hw_queue_off_card(queue, job, ktime_get_ns());
+		qnpu_hw_queue_off_card(queue, job);
 	WRITE_ONCE(queue->index, QNPU_NO_QUEUE);
 	queue->rings = NULL;
 	if (queue->to_run && !queue->error)

@@ -17,7 +17,6 @@ static int qnpu_ring_test_init(struct kunit *test)
 	queue->npu->drm.dev = kunit_device_register(test, "qnpu");
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, queue->npu->drm.dev);
 
-	qnpu_load_init(&queue->npu->load);
 	spin_lock_init(&queue->lock);
 	INIT_LIST_HEAD(&queue->jobs);
 	INIT_LIST_HEAD(&queue->waiting);

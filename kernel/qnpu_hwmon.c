@@ -16,9 +16,9 @@ static umode_t qnpu_hwmon_is_visible(const void *data, enum hwmon_sensor_types t
 	return 0444;
 }
 
-/* What the hardware guide promises, and needs no question to the card. */
-static int qnpu_hwmon_limit(struct qnpu_device *npu, enum hwmon_sensor_types type, u32 attr,
-			    long *value)
+/* Constants of the hardware guide; returns false for what is read from the device. */
+static bool qnpu_hwmon_limit(struct qnpu_device *npu, enum hwmon_sensor_types type, u32 attr,
+			     long *value)
 {
 	if (type == hwmon_temp && attr == hwmon_temp_crit)
 		*value = NPU_TEMP_LIMIT_MC;
@@ -29,56 +29,34 @@ static int qnpu_hwmon_limit(struct qnpu_device *npu, enum hwmon_sensor_types typ
 	else if (type == hwmon_fan && attr == hwmon_fan_max)
 		*value = NPU_FAN_MAX_RPM;
 	else
-		return -EOPNOTSUPP;
+		return false;
 
-	return 0;
-}
-
-static int qnpu_hwmon_sensor(struct qnpu_device *npu, enum hwmon_sensor_types type, long *value)
-{
-	switch (type) {
-	case hwmon_temp:
-		*value = (s32)qnpu_read(npu, NPU_REG_TEMP_MC);
-		break;
-	case hwmon_power:
-		*value = (long)qnpu_read(npu, NPU_REG_POWER_MW) * MICROWATT_PER_MILLIWATT;
-		break;
-	case hwmon_in:
-		*value = qnpu_read(npu, NPU_REG_VOLTAGE_MV);
-		break;
-	case hwmon_fan:
-		*value = qnpu_read(npu, NPU_REG_FAN_RPM);
-		break;
-	default:
-		return -EOPNOTSUPP;
-	}
-
-	return 0;
-}
-
-static bool qnpu_hwmon_is_input(enum hwmon_sensor_types type, u32 attr)
-{
-	return (type == hwmon_temp && attr == hwmon_temp_input) ||
-	       (type == hwmon_power && attr == hwmon_power_input) ||
-	       (type == hwmon_in && attr == hwmon_in_input) ||
-	       (type == hwmon_fan && attr == hwmon_fan_input);
+	return true;
 }
 
 static int qnpu_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32 attr, int channel,
 			   long *value)
 {
+	static const u32 inputs[hwmon_max] = {
+		[hwmon_temp] = NPU_REG_TEMP_MC,
+		[hwmon_power] = NPU_REG_POWER_MW,
+		[hwmon_in] = NPU_REG_VOLTAGE_MV,
+		[hwmon_fan] = NPU_REG_FAN_RPM,
+	};
 	struct qnpu_device *npu = dev_get_drvdata(dev);
-	int idx, ret;
+	int ret, idx;
 
-	if (!qnpu_hwmon_is_input(type, attr))
-		return qnpu_hwmon_limit(npu, type, attr, value);
+	if (qnpu_hwmon_limit(npu, type, attr, value))
+		return 0;
 	ret = qnpu_device_enter(npu, &idx);
 	if (ret)
 		return ret;
-	ret = qnpu_hwmon_sensor(npu, type, value);
+	*value = (s32)qnpu_read(npu, inputs[type]);
 	qnpu_device_exit(npu, idx);
+	if (type == hwmon_power)
+		*value *= MICROWATT_PER_MILLIWATT;
 
-	return ret;
+	return 0;
 }
 
 static int qnpu_hwmon_read_string(struct device *dev, enum hwmon_sensor_types type, u32 attr,
@@ -116,16 +94,9 @@ static const struct hwmon_chip_info qnpu_hwmon_chip = {
 	.info = qnpu_hwmon_channels,
 };
 
-/**
- * qnpu_hwmon_init - register the sensors, until the driver lets go of the card
- * @npu: device
- */
+/* Until the driver is unbound. */
 int qnpu_hwmon_init(struct qnpu_device *npu)
 {
-	struct device *hwmon;
-
-	hwmon = devm_hwmon_device_register_with_info(npu->drm.dev, "qnpu", npu, &qnpu_hwmon_chip,
-						     NULL);
-
-	return PTR_ERR_OR_ZERO(hwmon);
+	return PTR_ERR_OR_ZERO(devm_hwmon_device_register_with_info(npu->drm.dev, "qnpu", npu,
+								    &qnpu_hwmon_chip, NULL));
 }

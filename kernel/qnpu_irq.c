@@ -7,6 +7,7 @@
  * The hard handler takes a bounded number of completions, since it decides the latency of a job;
  * a thread takes the rest.
  */
+#include <linux/export.h>
 #include <linux/interrupt.h>
 
 #include <drm/drm_managed.h>
@@ -15,6 +16,7 @@
 #include "qnpu_device.h"
 #include "qnpu_hw_queue.h"
 #include "qnpu_irq.h"
+#include "qnpu_trace.h"
 
 /* Completions that a hard handler takes. */
 #define QNPU_IRQ_COMPLETIONS	16
@@ -90,6 +92,30 @@ static irqreturn_t qnpu_irq_thread(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
+/*
+ * Pass reports of the cache watch to the trace event, and drop them, in any context; the device has
+ * a line and is awake. Returns their number; fewer than QNPU_IRQ_REPORTS: there are no more.
+ */
+u32 qnpu_irq_take_reports(struct qnpu_device *npu)
+{
+	struct qnpu_vector *vector = &npu->irq.vectors[0];
+	unsigned long flags;
+	u32 n, kind;
+
+	spin_lock_irqsave(&vector->lock, flags);
+	for (n = 0; n < QNPU_IRQ_REPORTS; n++) {
+		kind = qnpu_read(npu, NPU_REG_REPORT_KIND);
+		if (kind == NPU_WATCH_NONE || qnpu_is_gone(kind))
+			break;
+		trace_qnpu_stale_line(npu);
+		qnpu_write(npu, NPU_REG_REPORT_NEXT, 0);
+	}
+	spin_unlock_irqrestore(&vector->lock, flags);
+
+	return n;
+}
+EXPORT_SYMBOL_GPL(qnpu_irq_take_reports);
+
 /* The line is a level: its cause is cleared before anything is looked at. */
 static irqreturn_t qnpu_irq_line_handler(int irq, void *data)
 {
@@ -106,8 +132,8 @@ static irqreturn_t qnpu_irq_line_handler(int irq, void *data)
 		ret = qnpu_irq_handler(irq, vector);
 	}
 	/* Stays up as long as there are reports. */
-	if (status & NPU_LINE_STATUS_WATCH && npu->cache_watch) {
-		qnpu_cache_watch_drain(npu);
+	if (status & NPU_LINE_STATUS_WATCH) {
+		qnpu_irq_take_reports(npu);
 		ret = ret == IRQ_NONE ? IRQ_HANDLED : ret;
 	}
 

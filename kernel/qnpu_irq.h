@@ -14,12 +14,15 @@ struct qnpu_hw_queue;
 /* One vector for events, and one for each of up to 16 groups of queues. */
 #define QNPU_MAX_VECTORS	17
 
+/* Reports of the cache watch taken at one interrupt: the line stays up if there are more. */
+#define QNPU_IRQ_REPORTS	32
+
 /* An MSI-X vector, or the interrupt line of a SoC block. */
 struct qnpu_vector {
 	struct qnpu_device *npu;
 	u32 index;			/* number of the vector; 0 also carries events */
 	int irq;			/* Linux interrupt number */
-	spinlock_t lock;		/* protects queues; taken by handlers, outside queue locks */
+	spinlock_t lock;		/* protects queues and reports; outside of queue locks */
 	struct list_head queues;	/* queues whose completions raise this vector */
 };
 
@@ -37,6 +40,7 @@ void qnpu_irq_fini(struct qnpu_device *npu);
 int qnpu_irq_test(struct qnpu_device *npu, u64 *ns);
 void qnpu_irq_disable(struct qnpu_device *npu);
 void qnpu_irq_enable(struct qnpu_device *npu);
+u32 qnpu_irq_take_reports(struct qnpu_device *npu);
 void qnpu_irq_look(struct qnpu_device *npu);
 struct qnpu_vector *qnpu_irq_vector_of_queue(struct qnpu_device *npu, u32 queue);
 void qnpu_irq_add_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue);

@@ -557,7 +557,8 @@ int qnpu_mmu_read(struct qnpu_device *npu, u64 addr, u64 *entry)
 	return ret;
 }
 
-/* Returns the offset of a physical address in its page table, or -ENOENT if there is no table. */
+#if IS_ENABLED(CONFIG_DRM_ACCEL_QNPU_WATCH)
+/* The offset of a physical address in a page table; -ENOENT: it is in none. */
 s64 qnpu_mmu_find_table(struct qnpu_device *npu, phys_addr_t addr)
 {
 	struct qnpu_mmu *mmu = &npu->mmu;
@@ -575,6 +576,8 @@ s64 qnpu_mmu_find_table(struct qnpu_device *npu, phys_addr_t addr)
 
 	return offset;
 }
+EXPORT_SYMBOL_GPL(qnpu_mmu_find_table);
+#endif
 
 static void qnpu_pt_count(const struct qnpu_pt *pt, struct qnpu_space_usage *usage)
 {

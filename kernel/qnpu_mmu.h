@@ -82,7 +82,6 @@ void qnpu_mmu_forget(struct qnpu_device *npu);
 void qnpu_mmu_release_dma(struct qnpu_device *npu);
 
 int qnpu_mmu_read(struct qnpu_device *npu, u64 addr, u64 *entry);
-s64 qnpu_mmu_find_table(struct qnpu_device *npu, phys_addr_t addr);
 int qnpu_space_init(struct qnpu_space *space, struct qnpu_device *npu);
 void qnpu_space_fini(struct qnpu_space *space);
 int qnpu_space_attach(struct qnpu_space *space);
@@ -92,5 +91,9 @@ int qnpu_space_map_fixed(struct qnpu_space *space, u64 va, const struct qnpu_mem
 			 u64 flags);
 void qnpu_space_unmap(struct qnpu_space *space, u64 va, u64 bytes);
 void qnpu_space_usage(const struct qnpu_space *space, struct qnpu_space_usage *usage);
+
+#if IS_ENABLED(CONFIG_DRM_ACCEL_QNPU_WATCH)
+s64 qnpu_mmu_find_table(struct qnpu_device *npu, phys_addr_t addr);
+#endif
 
 #endif

@@ -7,6 +7,7 @@
  * change without an invalidation meanwhile. When the system goes to sleep there may be queues, but
  * user space and the driver's workqueues are frozen before.
  */
+#include <linux/devfreq.h>
 #include <linux/device.h>
 #include <linux/pm_runtime.h>
 
@@ -110,7 +111,7 @@ int qnpu_pm_suspend(struct device *dev)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
 
-	qnpu_devfreq_suspend(npu);
+	devfreq_suspend_device(npu->clock.devfreq);
 	qnpu_recover_sleep(npu);
 
 	return 0;
@@ -121,7 +122,7 @@ int qnpu_pm_resume(struct device *dev)
 	struct qnpu_device *npu = dev_get_drvdata(dev);
 
 	qnpu_recover_wake(npu);
-	qnpu_devfreq_resume(npu);
+	devfreq_resume_device(npu->clock.devfreq);
 
 	return 0;
 }

@@ -21,6 +21,7 @@
 #include "qnpu_gem.h"
 #include "qnpu_prime.h"
 #include "qnpu_residency.h"
+#include "qnpu_sysfs.h"
 
 #ifdef QNPU_HAVE_UNQUOTED_NS
 MODULE_IMPORT_NS(DMA_BUF);

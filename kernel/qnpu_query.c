@@ -3,6 +3,7 @@
  * Questions about the device: the query ioctl and fdinfo.
  */
 #include <linux/capability.h>
+#include <linux/export.h>
 #include <linux/math64.h>
 #include <linux/uaccess.h>
 
@@ -90,6 +91,37 @@ static int qnpu_query_status(struct qnpu_device *npu, struct drm_npu_status_info
 }
 
 /**
+ * qnpu_query_watch - counters of the cache watch
+ * @npu: device
+ * @info: answer, zeroed
+ */
+int qnpu_query_watch(struct qnpu_device *npu, struct drm_npu_watch_info *info)
+{
+	u32 ctrl;
+	int idx;
+
+	if (!qnpu_device_enter(npu, &idx))
+		return -ENODEV;
+	ctrl = qnpu_read(npu, NPU_REG_WATCH_CTRL);
+	if (!(ctrl & NPU_WATCH_CTRL_PRESENT)) {
+		qnpu_device_exit(npu, idx);
+		return 0;
+	}
+	info->flags = DRM_NPU_WATCH_PRESENT;
+	if (ctrl & NPU_WATCH_CTRL_ENABLE)
+		info->flags |= DRM_NPU_WATCH_ENABLED;
+	info->lost = qnpu_read(npu, NPU_REG_WATCH_LOST);
+	info->uncleaned = qnpu_read(npu, NPU_REG_WATCH_UNCLEANED);
+	info->stale = qnpu_read(npu, NPU_REG_WATCH_STALE);
+	info->overwritten = qnpu_read(npu, NPU_REG_WATCH_OVERWRITTEN);
+	info->discarded = qnpu_read(npu, NPU_REG_WATCH_DISCARDED);
+	qnpu_device_exit(npu, idx);
+
+	return 0;
+}
+EXPORT_SYMBOL_GPL(qnpu_query_watch);
+
+/**
  * qnpu_ioctl_dev_query - DRM_IOCTL_NPU_DEV_QUERY
  * @drm: device
  * @data: struct drm_npu_dev_query
@@ -134,7 +166,7 @@ int qnpu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fi
 	case DRM_NPU_QUERY_WATCH:
 		size = sizeof(answer.watch);
 		if (to)
-			ret = qnpu_cache_watch_info(npu, &answer.watch);
+			ret = qnpu_query_watch(npu, &answer.watch);
 		break;
 	default:
 		return -EINVAL;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Attributes of the PCI function, in its folder "qnpu"; docs/reference/uapi.md describes each.
+ * Attributes of the device, in its folder "qnpu": Documentation/ABI/testing/sysfs-driver-qnpu.
  */
 #include <linux/device.h>
 #include <linux/math64.h>
 
-#include <drm/drm_managed.h>
-
 #include "qnpu_device.h"
 #include "qnpu_sysfs.h"
 
-/* So that readers who do not know of each other get something that is worth a number each. */
+/* Readers of the utilisation do not know of each other: an interval lasts at least so long. */
 #define QNPU_INTERVAL_NS	(250 * NSEC_PER_MSEC)
+
+/* Protects qnpu_device.utilisation; outermost. */
+static DEFINE_MUTEX(qnpu_sysfs_lock);
 
 static int qnpu_sysfs_status(struct device *dev, struct drm_npu_status_info *info)
 {
@@ -27,7 +28,7 @@ static int qnpu_sysfs_status(struct device *dev, struct drm_npu_status_info *inf
 	return 0;
 }
 
-/* What a card is, and does not change. */
+/* Constant after probe. */
 #define QNPU_INFO_ATTR(_name, _format, ...)						\
 static ssize_t _name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
 {											\
@@ -43,14 +44,12 @@ QNPU_INFO_ATTR(isa_version, "%u", info->isa_version);
 QNPU_INFO_ATTR(cores, "%u", info->cores);
 QNPU_INFO_ATTR(max_clock_khz, "%u", info->clock_khz);
 
-/* Those that contexts can have. */
 static ssize_t queues_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%u\n", qnpu_copy_user_queues(dev_get_drvdata(dev)));
 }
 static DEVICE_ATTR_RO(queues);
 
-/* What the card, or the driver, says now. */
 #define QNPU_STATUS_ATTR(_name, _field)							\
 static ssize_t _name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
 {											\
@@ -69,94 +68,91 @@ QNPU_STATUS_ATTR(core_resets, core_resets);
 QNPU_STATUS_ATTR(aborted_jobs, aborted_jobs);
 QNPU_STATUS_ATTR(thermal_events, thermal_events);
 
-static ssize_t qnpu_sysfs_counters(struct device *dev, char *buf, size_t offset)
+/* Of an attribute coreN_NAME. */
+static u32 qnpu_core_of(const struct device_attribute *attr)
 {
-	const struct qnpu_device *npu = dev_get_drvdata(dev);
-	struct drm_npu_status_info info;
-	const u64 *counters = (void *)&info + offset;
-	ssize_t length = 0;
-	u32 core;
-	int ret;
-
-	ret = qnpu_sysfs_status(dev, &info);
-	if (ret)
-		return ret;
-
-	for (core = 0; core < npu->info.cores; core++)
-		length += sysfs_emit_at(buf, length, "%llu%c", counters[core],
-					core + 1 < npu->info.cores ? ' ' : '\n');
-
-	return length;
+	return attr->attr.name[strlen("core")] - '0';
 }
 
 static ssize_t busy_cycles_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return qnpu_sysfs_counters(dev, buf, offsetof(struct drm_npu_status_info, busy_cycles));
+	struct drm_npu_status_info info;
+	int ret = qnpu_sysfs_status(dev, &info);
+
+	return ret ?: sysfs_emit(buf, "%llu\n", info.busy_cycles[qnpu_core_of(attr)]);
 }
-static DEVICE_ATTR_ADMIN_RO(busy_cycles);
 
 static ssize_t jobs_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return qnpu_sysfs_counters(dev, buf, offsetof(struct drm_npu_status_info, jobs));
-}
-static DEVICE_ATTR_ADMIN_RO(jobs);
+	struct drm_npu_status_info info;
+	int ret = qnpu_sysfs_status(dev, &info);
 
-/* Close the interval if it was long enough. A reset of the card starts its counters again. */
-static void qnpu_utilisation_update(struct qnpu_device *npu, const struct drm_npu_status_info *info)
+	return ret ?: sysfs_emit(buf, "%llu\n", info.jobs[qnpu_core_of(attr)]);
+}
+
+/* Of all cores, in the last interval that is over. */
+static void qnpu_utilisation_update(struct qnpu_device *npu)
 {
 	struct qnpu_utilisation *util = &npu->utilisation;
-	u64 passed = info->card_ns - util->since;
+	bool first = !util->last.card_ns;
+	u64 busy[NPU_MAX_CORES], passed;
 	u32 core;
 
-	lockdep_assert_held(&util->lock);
-
-	if (util->since && passed < QNPU_INTERVAL_NS)
+	if (!first && qnpu_read64(npu, NPU_REG_TIME_NS) - util->last.card_ns < QNPU_INTERVAL_NS)
 		return;
 
-	for (core = 0; core < npu->info.cores; core++) {
-		u64 now = info->busy_ns[core], last = util->busy_ns[core];
-		u64 busy = now >= last ? now - last : now;
-
-		util->percent[core] =
-			util->since ? div64_u64(min(busy, passed) * 100, passed) : 0;
-		util->busy_ns[core] = now;
-	}
-	util->since = info->card_ns;
+	passed = qnpu_device_busy(npu, &util->last, busy);
+	for (core = 0; core < npu->info.cores; core++)
+		util->percent[core] = first ? 0 : div64_u64(busy[core] * 100, passed);
 }
 
 static ssize_t utilization_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
-	struct drm_npu_status_info info;
-	ssize_t length = 0;
-	u32 core;
-	int ret;
+	u32 percent;
+	int idx;
 
-	ret = qnpu_sysfs_status(dev, &info);
-	if (ret)
-		return ret;
+	mutex_lock(&qnpu_sysfs_lock);
+	if (!qnpu_device_enter(npu, &idx)) {
+		mutex_unlock(&qnpu_sysfs_lock);
+		return -ENODEV;
+	}
+	qnpu_utilisation_update(npu);
+	qnpu_device_exit(npu, idx);
+	percent = npu->utilisation.percent[qnpu_core_of(attr)];
+	mutex_unlock(&qnpu_sysfs_lock);
 
-	mutex_lock(&npu->utilisation.lock);
-	qnpu_utilisation_update(npu, &info);
-	for (core = 0; core < npu->info.cores; core++)
-		length += sysfs_emit_at(buf, length, "%u%c", npu->utilisation.percent[core],
-					core + 1 < npu->info.cores ? ' ' : '\n');
-	mutex_unlock(&npu->utilisation.lock);
-
-	return length;
+	return sysfs_emit(buf, "%u\n", percent);
 }
-static DEVICE_ATTR_RO(utilization);
 
+/* Exact counters of all users are for root only. */
+#define QNPU_CORE(n) {								\
+	__ATTR(core##n##_utilization, 0444, utilization_show, NULL),		\
+	__ATTR(core##n##_busy_cycles, 0400, busy_cycles_show, NULL),		\
+	__ATTR(core##n##_jobs, 0400, jobs_show, NULL),				\
+}
+
+static struct device_attribute qnpu_core[NPU_MAX_CORES][3] = {
+	QNPU_CORE(0), QNPU_CORE(1), QNPU_CORE(2), QNPU_CORE(3),
+	QNPU_CORE(4), QNPU_CORE(5), QNPU_CORE(6), QNPU_CORE(7),
+};
+
+/* Those of cores first, for qnpu_sysfs_is_visible(). */
 static struct attribute *qnpu_sysfs_attrs[] = {
+	&qnpu_core[0][0].attr, &qnpu_core[0][1].attr, &qnpu_core[0][2].attr,
+	&qnpu_core[1][0].attr, &qnpu_core[1][1].attr, &qnpu_core[1][2].attr,
+	&qnpu_core[2][0].attr, &qnpu_core[2][1].attr, &qnpu_core[2][2].attr,
+	&qnpu_core[3][0].attr, &qnpu_core[3][1].attr, &qnpu_core[3][2].attr,
+	&qnpu_core[4][0].attr, &qnpu_core[4][1].attr, &qnpu_core[4][2].attr,
+	&qnpu_core[5][0].attr, &qnpu_core[5][1].attr, &qnpu_core[5][2].attr,
+	&qnpu_core[6][0].attr, &qnpu_core[6][1].attr, &qnpu_core[6][2].attr,
+	&qnpu_core[7][0].attr, &qnpu_core[7][1].attr, &qnpu_core[7][2].attr,
 	&dev_attr_hw_version.attr,
 	&dev_attr_isa_version.attr,
 	&dev_attr_cores.attr,
 	&dev_attr_queues.attr,
 	&dev_attr_max_clock_khz.attr,
 	&dev_attr_clock_khz.attr,
-	&dev_attr_utilization.attr,
-	&dev_attr_busy_cycles.attr,
-	&dev_attr_jobs.attr,
 	&dev_attr_resets.attr,
 	&dev_attr_core_resets.attr,
 	&dev_attr_aborted_jobs.attr,
@@ -166,22 +162,21 @@ static struct attribute *qnpu_sysfs_attrs[] = {
 	NULL
 };
 
+static umode_t qnpu_sysfs_is_visible(struct kobject *kobj, struct attribute *attr, int index)
+{
+	const struct qnpu_device *npu = dev_get_drvdata(kobj_to_dev(kobj));
+	u32 core = index / ARRAY_SIZE(qnpu_core[0]);
+
+	return core < npu->info.cores || core >= NPU_MAX_CORES ? attr->mode : 0;
+}
+
 static const struct attribute_group qnpu_sysfs_group = {
 	.name = "qnpu",
 	.attrs = qnpu_sysfs_attrs,
+	.is_visible = qnpu_sysfs_is_visible,
 };
 
-/* Made by the driver core after probe, taken away before remove. */
 const struct attribute_group *qnpu_sysfs_groups[] = {
 	&qnpu_sysfs_group,
 	NULL
 };
-
-/**
- * qnpu_sysfs_init - prepare what the attributes need
- * @npu: device
- */
-int qnpu_sysfs_init(struct qnpu_device *npu)
-{
-	return drmm_mutex_init(&npu->drm, &npu->utilisation.lock);
-}

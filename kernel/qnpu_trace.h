@@ -326,56 +326,47 @@ TRACE_EVENT(qnpu_invalidate_done,
 		  __entry->ticket, __entry->answered)
 );
 
-/* The cache watch has seen forgotten maintenance; see struct qnpu_cache_entry. */
+/* The device reports missing cache maintenance, in its registers; qnpu_watch.ko says of whom. */
 TRACE_EVENT(qnpu_stale_line,
-	TP_PROTO(struct qnpu_device *npu, const struct qnpu_cache_entry *found),
-	TP_ARGS(npu, found),
+	TP_PROTO(struct qnpu_device *npu),
+	TP_ARGS(npu),
 	TP_STRUCT__entry(
 		__string(dev, dev_name(npu->drm.dev))
 		__field(u64, addr)
 		__field(u64, va)
-		__field(u64, offset)
 		__field(u64, job)
 		__field(u64, pc)
 		__field(u32, kind)
 		__field(u32, bytes)
-		__field(u32, handle)
 		__field(u32, asid)
 		__field(u32, queue)
 		__field(u32, engine)
 		__field(u32, command)
 		__field(u32, level)
-		__field(pid_t, owner)
-		__field(pid_t, pid)
 	),
 	TP_fast_assign(
 		__assign_str(dev);
-		__entry->addr = found->report.addr;
-		__entry->va = found->report.va;
-		__entry->offset = found->offset;
-		__entry->job = found->report.job;
-		__entry->pc = found->report.pc;
-		__entry->kind = found->report.kind;
-		__entry->bytes = found->report.bytes;
-		__entry->handle = found->handle;
-		__entry->asid = found->report.asid;
-		__entry->queue = found->report.queue;
-		__entry->engine = found->report.engine;
-		__entry->command = found->report.command;
-		__entry->level = found->report.level;
-		__entry->owner = found->owner.pid;
-		__entry->pid = found->task.pid;
+		__entry->addr = qnpu_read64(npu, NPU_REG_REPORT_ADDR);
+		__entry->va = qnpu_read64(npu, NPU_REG_REPORT_VA);
+		__entry->job = qnpu_read64(npu, NPU_REG_REPORT_JOB);
+		__entry->pc = qnpu_read64(npu, NPU_REG_REPORT_PC);
+		__entry->kind = qnpu_read(npu, NPU_REG_REPORT_KIND);
+		__entry->bytes = qnpu_read(npu, NPU_REG_REPORT_BYTES);
+		__entry->asid = qnpu_read(npu, NPU_REG_REPORT_ASID);
+		__entry->queue = qnpu_read(npu, NPU_REG_REPORT_QUEUE);
+		__entry->engine = qnpu_read(npu, NPU_REG_REPORT_ENGINE);
+		__entry->command = qnpu_read(npu, NPU_REG_REPORT_COMMAND);
+		__entry->level = qnpu_read(npu, NPU_REG_REPORT_LEVEL);
 	),
-	TP_printk("dev=%s kind=%s addr=%#llx va=%#llx asid=%u bytes=%u owner=%d buffer=%u offset=%#llx pid=%d level=%u pc=%#llx job=%llu queue=%u core=%u engine=%u command=%d",
+	TP_printk("dev=%s kind=%s addr=%#llx va=%#llx asid=%u bytes=%u level=%u pc=%#llx job=%llu queue=%u core=%u engine=%u command=%d",
 		  __get_str(dev),
 		  __print_symbolic(__entry->kind, { NPU_WATCH_UNCLEANED, "uncleaned" },
 				   { NPU_WATCH_STALE, "stale" },
 				   { NPU_WATCH_OVERWRITTEN, "overwritten" },
 				   { NPU_WATCH_DISCARDED, "discarded" }),
-		  __entry->addr, __entry->va, __entry->asid, __entry->bytes, __entry->owner,
-		  __entry->handle, __entry->offset, __entry->pid, __entry->level, __entry->pc,
-		  __entry->job, __entry->queue, __entry->engine >> 8, __entry->engine & 0xff,
-		  (int)__entry->command)
+		  __entry->addr, __entry->va, __entry->asid, __entry->bytes, __entry->level,
+		  __entry->pc, __entry->job, __entry->queue, __entry->engine >> 8,
+		  __entry->engine & 0xff, (int)__entry->command)
 );
 
 #endif

@@ -5,4 +5,6 @@
 #ifndef __CHECKER__
 #define CREATE_TRACE_POINTS
 #include "qnpu_trace.h"
+
+EXPORT_TRACEPOINT_SYMBOL_GPL(qnpu_stale_line);
 #endif

@@ -7,6 +7,7 @@
 # kcsan-arm64 and gcov-arm64 have names in the same way.
 # Two drivers are for the kernel with KCSAN and gcov: module.sh kcsan -> build/kernel/qnpu-kcsan.ko, which KCSAN
 # instruments, and module.sh gcov -> build/kernel/qnpu-gcov.ko, which counts executed lines.
+# Each has the module of the cache watch beside it: qnpu_watch.ko, qnpu_watch-debug.ko, ...
 # Further arguments go to make (W=1, C=1, ...). The objects of the kernels are kept apart, and the
 # checkout stays clean: each is built in a folder of links to kernel/ and uapi/.
 
@@ -23,7 +24,7 @@ link_sources() {
 }
 
 main() {
-    local kernel=${1:-} kind name folder env script choice=() cross=() lean=()
+    local kernel=${1:-} kind name folder env script module to choice=() cross=() lean=()
     kind=${kernel%-arm64}
     script=kernel-${kind%%-*}.sh
     case $kind in
@@ -71,8 +72,11 @@ main() {
         die "the driver does not build for Linux $KVERSION" "whole output: $folder/build.log"
     }
     grep -E 'warning:|error:' "$folder/build.log" >&2 || true
-    [ -e "$folder/kernel/qnpu.ko" ] || die "kernel/Kbuild made no qnpu.ko"
-    cmp -s "$folder/kernel/qnpu.ko" "$NPU_BUILD/kernel/$name" || cp "$folder/kernel/qnpu.ko" "$NPU_BUILD/kernel/$name"
+    for module in qnpu qnpu_watch; do
+        [ -e "$folder/kernel/$module.ko" ] || die "kernel/Kbuild made no $module.ko"
+        to=$NPU_BUILD/kernel/${name/qnpu/$module}
+        cmp -s "$folder/kernel/$module.ko" "$to" || cp "$folder/kernel/$module.ko" "$to"
+    done
 }
 
 main "$@"

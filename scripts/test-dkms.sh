@@ -72,7 +72,7 @@ run_inside() {
     is "nothing is half configured" healthy
     expect_modules
     is "npu-dkms is purged" apt purge npu-dkms
-    is "no module is left" sh -c "[ -z \"\$(find '$ROOT/lib/modules/' -name 'qnpu.ko*')\" ]"
+    is "no module is left" sh -c "[ -z \"\$(find '$ROOT/lib/modules/' -name 'qnpu*.ko*')\" ]"
     inside apt-get autoclean >/dev/null
     keep_archives
     echo "$passed passed, $failed failed" >"$NPU_BUILD/test-dkms.$release"

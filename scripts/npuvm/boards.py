@@ -56,6 +56,8 @@ class Board:
     # Whose time may pass: --time.
     times: tuple = ("host",)
     most_cards: int = 1 << 10
+    # Whether its caches have a watch, whose module is loaded with the driver.
+    cache_watch: bool = False
 
 
 X86_64 = Architecture(
@@ -97,7 +99,7 @@ BOARDS = {board.name: board for board in (
     Board(
         name="soc", description="an NPU in the same chip as arm64 processors (virt)", architecture=ARM64,
         machine=_VIRT, console="ttyAMA0", kernel_arguments=(),
-        card=("npu-soc,id=npu{n}",), most_cards=1,
+        card=("npu-soc,id=npu{n}",), most_cards=1, cache_watch=True,
         iommu=("-M", "iommu=smmuv3"), iommu_kernel_arguments=(), iommu_card=("smmu=on",)),
 )}
 

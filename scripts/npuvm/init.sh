@@ -87,9 +87,12 @@ load_driver() {
     # shellcheck disable=SC2086
     insmod "$NPU_KO" job_limit_ms=600000 $MODULE_ARGS 2>/run/insmod.log || fail "$(cat /run/insmod.log)"
     wait_for_cards
+    [ -z "$NPU_WATCH_KO" ] || insmod "$NPU_WATCH_KO" 2>/run/insmod.log || fail "$(cat /run/insmod.log)"
 }
 
 unload_driver() {
+    ! grep -q '^qnpu_watch ' /proc/modules || rmmod qnpu_watch 2>/run/rmmod.log ||
+        fail "qnpu_watch.ko cannot be unloaded after the command: $(cat /run/rmmod.log)"
     grep -q '^qnpu ' /proc/modules || return 0
     rmmod qnpu 2>/run/rmmod.log || fail "qnpu.ko cannot be unloaded after the command: $(cat /run/rmmod.log)"
 }
@@ -167,7 +170,7 @@ exec 3<>"$(port control)"
 mount_folders
 [ "$KMEMLEAK" = no ] || forget_leaks_of_boot
 [ "$LOAD" = no ] || load_driver
-export PATH="$BUILD_BIN:$PATH" LD_LIBRARY_PATH="$BUILD_LIB" NPU_KO
+export PATH="$BUILD_BIN:$PATH" LD_LIBRARY_PATH="$BUILD_LIB" NPU_KO NPU_WATCH_KO
 [ "$MACHINE" = no ] || export NPU_MACHINE="$(port machine)"
 # An open terminal keeps what is typed before the shell reads it.
 [ "$INTERACTIVE" = no ] || exec 4<>"$TTY"

@@ -47,6 +47,12 @@ class Kernel:
         return os.path.join(build, "kernel", self._architecture.folder,
                             "qnpu.ko" if self.name == "stock" else f"qnpu-{self.name}.ko")
 
+    @staticmethod
+    def watch_path(driver):
+        """The module beside the driver that resolves reports of the cache watch."""
+        folder, name = os.path.split(driver)
+        return os.path.join(folder, name.replace("qnpu", "qnpu_watch", 1))
+
     def driver_target(self):
         return "module" + self._target()[len("stock"):] if self._kind == "stock" else f"module-{self._target()}"
 

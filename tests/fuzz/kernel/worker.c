@@ -148,7 +148,7 @@ static void look(struct thread *t) {
   read_all(path);
   snprintf(path, sizeof(path), "/sys/kernel/debug/accel%s/%s", strrchr(t->w->device, '/'), files[below(&t->r, 8)]);
   read_all(path);
-  snprintf(path, sizeof(path), "%s/qnpu/utilization", t->w->device);
+  snprintf(path, sizeof(path), "%s/qnpu/core0_utilization", t->w->device);
   read_all(path);
 }
 

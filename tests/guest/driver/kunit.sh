@@ -5,7 +5,9 @@
 
 passed=0
 failed=0
-for suite in qnpu_mmu qnpu_ring qnpu_submit qnpu_prime qnpu_job qnpu_cache_watch; do
+suites="qnpu_mmu qnpu_ring qnpu_submit qnpu_prime qnpu_job"
+[ -z "$NPU_WATCH_KO" ] || suites="$suites qnpu_watch"
+for suite in $suites; do
 	results=/sys/kernel/debug/kunit/$suite/results
 	if [ -e "$results" ]; then
 		cat "$results"

@@ -31,6 +31,20 @@ works() { "$bin/device"; }
 # The kernel's messages after this line are those of a load: test_device.c looks at them.
 mark() { echo "npu-test: load" >/dev/kmsg; }
 
+# The module of the cache watch, where there is one, uses the driver.
+unload_watch() { ! grep -q '^qnpu_watch ' /proc/modules || rmmod qnpu_watch; }
+load_watch() { [ -z "$NPU_WATCH_KO" ] || insmod "$NPU_WATCH_KO"; }
+
+watch_comes_and_goes() {
+	i=0
+	while [ $i -lt "$rounds" ]; do
+		unload_watch && load_watch || return 1
+		[ -z "$NPU_WATCH_KO" ] || grep -q enabled=1 /sys/kernel/debug/accel/*/cache_watch || return 1
+		i=$((i + 1))
+	done
+	works
+}
+
 # A file that is open holds the module.
 busy_while_open() {
 	exec 5</dev/accel/accel0
@@ -76,8 +90,11 @@ remove_and_rescan() {
 	works
 }
 
+check watch_comes_and_goes
+check unload_watch
 check load_and_unload
 check busy_while_open
+check load_watch
 check bind_and_unbind
 if [ -e "$(card)/remove" ]; then
 	check remove_and_rescan

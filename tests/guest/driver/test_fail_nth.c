@@ -606,7 +606,6 @@ static const struct {
     {"pcim_request_all_regions", NULL, 1},
     {"pcim_iomap", NULL, 1},
     {"devm_ioremap_wc", NULL, 1},
-    {"qnpu_sysfs_init", NULL, 1},
     {"qnpu_mmu_init", NULL, 1},
     {"qnpu_mem_init", NULL, 1},
     {"alloc_workqueue", NULL, 2},

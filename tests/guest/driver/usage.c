@@ -74,7 +74,7 @@ static bool all_fetched(const struct queue *queues, int count) {
   file = fopen(found.gl_pathv[0], "r");
   assert_non_null(file);
   while (fgets(line, sizeof(line), file)) {
-    if (sscanf(line, "queue %d: status %*x, head %u", &index, &head) != 2) continue;
+    if (sscanf(line, "queue %d status %*x asid %*u priority %*u cores %*x card %u", &index, &head) != 2) continue;
     for (int i = 0; i < count; i++)
       if (queues[i].index == index && queues[i].on_card && queues[i].head == head) all = false;
   }

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What stands for qnpu_watch.ko where DKMS builds qnpu_stub.c.
+ */
+#include <linux/module.h>
+
+MODULE_DESCRIPTION("Reports of missing cache maintenance for QNPU devices: not for this kernel");
+MODULE_LICENSE("GPL");
