@@ -596,7 +596,7 @@ void qnpu_hw_queue_resume(struct qnpu_hw_queue *queue)
 bool qnpu_hw_queue_has_failed(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_ctx_job *job;
-	unsigned long flags;
+	unsigned long since;
 	u32 status;
 
 	if (!READ_ONCE(queue->distrusted)) {
@@ -605,16 +605,12 @@ bool qnpu_hw_queue_has_failed(struct qnpu_hw_queue *queue)
 			return false;
 		drm_err(&queue->npu->drm, "queue %u has stopped, status %#x\n", queue->index,
 			status);
-		qnpu_hw_queue_refuse(queue, -EIO);
+		qnpu_hw_queue_set_error(queue, -EIO);
 		return true;
 	}
 
 	drm_err(&queue->npu->drm, "queue %u: a completion that cannot be true\n", queue->index);
-	spin_lock_irqsave(&queue->lock, flags);
-	job = qnpu_hw_queue_first(queue);
-	if (job)
-		qnpu_job_get(job); /* the end of the context finishes jobs without hw_lock */
-	spin_unlock_irqrestore(&queue->lock, flags);
+	job = qnpu_hw_queue_watched_job(queue, &since);
 	if (job) {
 		qnpu_coredump_kill(job, "a completion that cannot be true");
 		qnpu_job_put(job);
@@ -623,23 +619,13 @@ bool qnpu_hw_queue_has_failed(struct qnpu_hw_queue *queue)
 	return true;
 }
 
-/* Give up a queue: its jobs, now and in future, end with @error at the next reset of the device. */
-void qnpu_hw_queue_refuse(struct qnpu_hw_queue *queue, int error)
+/* New jobs end with @error, all others at the next reset of the device. 0: jobs are taken again. */
+void qnpu_hw_queue_set_error(struct qnpu_hw_queue *queue, int error)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	queue->error = queue->error ?: error;
-	spin_unlock_irqrestore(&queue->lock, flags);
-}
-
-/* Take jobs again after qnpu_hw_queue_fail_all(), unless the context is dead. */
-void qnpu_hw_queue_reopen(struct qnpu_hw_queue *queue)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&queue->lock, flags);
-	queue->error = READ_ONCE(queue->ctx->dead);
+	queue->error = error;
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
@@ -677,19 +663,17 @@ void qnpu_hw_queue_cancel(struct qnpu_hw_queue *queue, u32 cause)
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
+	queue->error = -ECANCELED;
 	list_for_each_entry(job, &queue->jobs, link)
 		WRITE_ONCE(job->killed, cause);
-	spin_unlock_irqrestore(&queue->lock, flags);
-	qnpu_hw_queue_fail_all(queue, -ECANCELED);
-
-	spin_lock_irqsave(&queue->lock, flags);
 	list_for_each_entry_safe(job, next, &queue->waiting, link) {
 		list_del_init(&job->link);
 		qnpu_job_stop_listening(job);
 		qnpu_hw_queue_take(queue, job);
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
-	qnpu_hw_queue_reopen(queue);
+	qnpu_hw_queue_fail_all(queue, -ECANCELED);
+	qnpu_hw_queue_set_error(queue, READ_ONCE(queue->ctx->dead));
 }
 
 /* Life */
@@ -792,7 +776,7 @@ void qnpu_hw_queue_shutdown(struct qnpu_hw_queue *queue, int error)
 	struct qnpu_device *npu = queue->npu;
 	int ret = 0;
 
-	qnpu_hw_queue_refuse(queue, error);
+	qnpu_hw_queue_set_error(queue, error);
 	qnpu_attach_cancel(queue);
 
 	mutex_lock(&npu->hw_lock);

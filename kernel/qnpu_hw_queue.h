@@ -93,8 +93,7 @@ void qnpu_hw_queue_abort(struct qnpu_hw_queue *queue, u64 seqno);
 void qnpu_hw_queue_suspend(struct qnpu_hw_queue *queue);
 int qnpu_hw_queue_stop(struct qnpu_hw_queue *queue);
 void qnpu_hw_queue_resume(struct qnpu_hw_queue *queue);
-void qnpu_hw_queue_refuse(struct qnpu_hw_queue *queue, int error);
-void qnpu_hw_queue_reopen(struct qnpu_hw_queue *queue);
+void qnpu_hw_queue_set_error(struct qnpu_hw_queue *queue, int error);
 void qnpu_hw_queue_fail_all(struct qnpu_hw_queue *queue, int error);
 void qnpu_hw_queue_cancel(struct qnpu_hw_queue *queue, u32 cause);
 

@@ -101,42 +101,30 @@ int qnpu_fence_error(struct dma_fence *fence)
 
 /* Submission */
 
-/* Place the arrays of a job behind it; returns the size of all. With NULL only that. */
-static size_t qnpu_job_lay_out(struct qnpu_ctx_job *job, const struct qnpu_job_shape *shape)
+/* Allocate an empty job with its arrays behind it, and all that its end needs. */
+struct qnpu_ctx_job *qnpu_job_alloc(struct qnpu_ctx *ctx, const struct qnpu_job_shape *shape)
 {
 	size_t desc_bytes = sizeof(struct npu_job) + shape->streams * sizeof(struct npu_stream) +
 			    shape->regions * sizeof(struct npu_region);
-	size_t in_deps = ALIGN(sizeof(*job), sizeof(u64));
-	size_t out_syncs = in_deps + shape->in_syncs * sizeof(*job->in_deps);
-	size_t vmas = out_syncs + shape->out_syncs * sizeof(*job->out_syncs);
-	size_t desc = vmas + shape->regions * sizeof(*job->vmas);
-
-	if (job) {
-		job->in_deps = (void *)job + in_deps;
-		job->out_syncs = (void *)job + out_syncs;
-		job->vmas = (void *)job + vmas;
-		job->desc = (void *)job + desc;
-		job->desc_bytes = desc_bytes;
-	}
-
-	return desc + desc_bytes;
-}
-
-/* Allocate an empty job, and all that its end needs. */
-struct qnpu_ctx_job *qnpu_job_alloc(struct qnpu_ctx *ctx, const struct qnpu_job_shape *shape)
-{
-	size_t bytes = qnpu_job_lay_out(NULL, shape);
+	size_t in_deps = ALIGN(sizeof(struct qnpu_ctx_job), sizeof(u64));
+	size_t out_syncs = in_deps + shape->in_syncs * sizeof(struct qnpu_dep);
+	size_t vmas = out_syncs + shape->out_syncs * sizeof(struct qnpu_out_sync);
+	size_t desc = vmas + shape->regions * sizeof(struct qnpu_vma *);
 	struct qnpu_ctx_job *job;
 
-	job = kvzalloc(bytes, QNPU_GFP_USER);
+	job = kvzalloc(desc + desc_bytes, QNPU_GFP_USER);
 	if (!job)
 		return ERR_PTR(-ENOMEM);
 
-	job->large = bytes > PAGE_SIZE;
+	job->large = desc + desc_bytes > PAGE_SIZE;
+	job->in_deps = (void *)job + in_deps;
+	job->out_syncs = (void *)job + out_syncs;
+	job->vmas = (void *)job + vmas;
+	job->desc = (void *)job + desc;
+	job->desc_bytes = desc_bytes;
 	refcount_set(&job->refs, 1);
 	atomic_set(&job->pending, 1);
 	INIT_LIST_HEAD(&job->link);
-	qnpu_job_lay_out(job, shape);
 	job->ctx = ctx;
 	job->fence = qnpu_fence_create(ctx);
 	if (!job->fence) {

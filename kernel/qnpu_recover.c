@@ -139,7 +139,7 @@ static void qnpu_recover_not_begun(struct qnpu_ctx_job *job)
 
 	watch->stalls = 0;
 	if (watch->resets++ >= QNPU_MAX_JOB_RESETS)
-		qnpu_hw_queue_refuse(&job->ctx->queue, -EIO);
+		qnpu_hw_queue_set_error(&job->ctx->queue, -EIO);
 	qnpu_recover_request(npu, "the device is idle and does not begin a job");
 }
 
@@ -304,6 +304,7 @@ static void qnpu_recover_begin(struct qnpu_device *npu, u32 cause)
  */
 static void qnpu_recover_take_back(struct qnpu_device *npu)
 {
+	struct qnpu_hw_queue *queue;
 	u32 i;
 
 	drm_warn(&npu->drm, "the device is back%s\n", npu->ddr ? ", with empty memory" : "");
@@ -311,8 +312,9 @@ static void qnpu_recover_take_back(struct qnpu_device *npu)
 	WRITE_ONCE(npu->resets, npu->resets + 1);
 	WRITE_ONCE(npu->losses, npu->losses + 1);
 	for (i = 0; i < npu->info.queues; i++) {
-		if (npu->queues[i] && npu->queues[i]->ctx->internal)
-			qnpu_hw_queue_reopen(npu->queues[i]);
+		queue = npu->queues[i];
+		if (queue && queue->ctx->internal)
+			qnpu_hw_queue_set_error(queue, READ_ONCE(queue->ctx->dead));
 	}
 	WRITE_ONCE(npu->wedged, false);
 	qnpu_mem_unmap_cpu(npu); /* dummy pages; see qnpu_gem_fault_nobody() */
