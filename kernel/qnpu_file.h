@@ -17,7 +17,7 @@ struct qnpu_vm;
 /* An open file. */
 struct qnpu_file {
 	struct qnpu_device *npu;
-	struct qnpu_cache_task opener;	/* the opening process, if there is a cache watch; constant */
+	struct qnpu_cache_task opener;	/* opening process, if there is a cache watch; constant */
 	u64 opener_space;		/* physical address of its page table, or 0 */
 	bool closing;			/* unused, and the cache watch has handled all reports */
 	struct mutex lock;		/* serialises the creation of vm */

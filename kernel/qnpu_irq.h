@@ -19,7 +19,7 @@ struct qnpu_vector {
 	struct qnpu_device *npu;
 	u32 index;			/* number of the vector; 0 also carries events */
 	int irq;			/* Linux interrupt number */
-	spinlock_t lock;		/* protects queues; taken by handlers, outside queue locks */
+	spinlock_t lock;		/* of queues; taken by handlers, outside of queue locks */
 	struct list_head queues;	/* queues whose completions raise this vector */
 };
 
