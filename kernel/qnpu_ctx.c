@@ -40,10 +40,11 @@ static void qnpu_ctx_release(struct kref *kref)
 	kfree_rcu(ctx, rcu);
 }
 
-/* Drop a reference; does not sleep. */
+/* Drop a reference, also of NULL; does not sleep. */
 void qnpu_ctx_put(struct qnpu_ctx *ctx)
 {
-	kref_put(&ctx->kref, qnpu_ctx_release);
+	if (ctx)
+		kref_put(&ctx->kref, qnpu_ctx_release);
 }
 
 /* Find a context of a file by its id; returns it with a reference, or NULL. */
@@ -283,14 +284,14 @@ int qnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 
 /* The end */
 
-/* Stop a context and give back its resources of the device. Unfinished jobs end with @error. */
+/* Stop a context and give back what it has of the device. Unfinished jobs end with @error. */
 void qnpu_ctx_kill(struct qnpu_ctx *ctx, int error)
 {
 	mutex_lock(&ctx->kill_lock);
 	if (ctx->killed)
 		goto out;
 
-	/* No more submissions: those that wait for room are woken, those in progress are awaited. */
+	/* No more submissions: waits for room end, and a submission in progress is awaited. */
 	WRITE_ONCE(ctx->dead, error);
 	trace_qnpu_ctx_kill(ctx);
 	wake_up_all(&ctx->wait);

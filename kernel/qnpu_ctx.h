@@ -83,9 +83,11 @@ static inline bool qnpu_ctx_is_busy(const struct qnpu_ctx *ctx)
 	return READ_ONCE(ctx->completed) != READ_ONCE(ctx->submitted);
 }
 
-struct qnpu_ctx *qnpu_ctx_create_internal(struct qnpu_device *npu, struct qnpu_vm *vm);
 void qnpu_ctx_put(struct qnpu_ctx *ctx);
-DEFINE_FREE(qnpu_ctx, struct qnpu_ctx *, if (_T) qnpu_ctx_put(_T))
+
+DEFINE_FREE(qnpu_ctx, struct qnpu_ctx *, qnpu_ctx_put(_T))
+
+struct qnpu_ctx *qnpu_ctx_create_internal(struct qnpu_device *npu, struct qnpu_vm *vm);
 struct qnpu_ctx *qnpu_ctx_lookup(struct drm_file *file, u32 id);
 void qnpu_ctx_kill(struct qnpu_ctx *ctx, int error);
 void qnpu_ctx_kill_all(struct qnpu_device *npu, int error);

@@ -16,15 +16,9 @@ struct qnpu_vm;
 /* An open file. */
 struct qnpu_file {
 	struct qnpu_device *npu;
-
-	/** @lock: protects the creation of @vm */
-	struct mutex lock;
-
-	/** @vm: address space, made when it is first needed, then constant */
-	struct qnpu_vm *vm;
-
-	/** @ctxs: contexts by id; locks itself */
-	struct xarray ctxs;
+	struct mutex lock;		/* serialises the creation of vm */
+	struct qnpu_vm *vm;		/* address space, or NULL; constant once it is created */
+	struct xarray ctxs;		/* contexts by id; has a lock of its own */
 };
 
 /* Events for qnpu_watch.ko, about a struct drm_file. Its process gets a handle. */

@@ -45,7 +45,7 @@ int qnpu_pm_get(struct qnpu_device *npu)
 	return -ENODEV;
 }
 
-/* As qnpu_pm_get(), without waiting: a device that is about to sleep or to wake counts as asleep. */
+/* As qnpu_pm_get(), without waiting: a device that is about to sleep or wake counts as asleep. */
 bool qnpu_pm_get_if_awake(struct qnpu_device *npu)
 {
 	return !npu->runtime_pm || pm_runtime_get_if_active(npu->drm.dev) > 0;

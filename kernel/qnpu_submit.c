@@ -546,7 +546,8 @@ static int qnpu_batch_try_commit(struct qnpu_batch *batch)
 	while (!ret && (vma = qnpu_batch_next(batch, &i, &r))) {
 		struct dma_resv *resv = vma->bo->tbo.base.resv;
 
-		if (dma_resv_locking_ctx(resv) != &ticket && !ww_mutex_trylock(&resv->lock, &ticket))
+		if (dma_resv_locking_ctx(resv) != &ticket &&
+		    !ww_mutex_trylock(&resv->lock, &ticket))
 			ret = -EAGAIN;
 		ret = ret ?: qnpu_residency_try_add(vma);
 		ret = ret ?: dma_resv_reserve_fences(resv, QNPU_FENCES_OF_CTX);

@@ -30,7 +30,7 @@
 /* A request whose jobs are not finished: the command's pdu. */
 struct qnpu_uring_req {
 	struct dma_fence_cb cb;
-	struct dma_fence *fence;	/* of the only job, or an array for all jobs; with a reference */
+	struct dma_fence *fence;	/* of the only job, or an array; with a reference */
 };
 
 /* The argument that drm_ioctl_kernel() passes on. */
