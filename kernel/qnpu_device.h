@@ -154,7 +154,7 @@ static inline bool qnpu_device_is_up(const struct qnpu_device *npu)
 	return !READ_ONCE(npu->wedged) && !READ_ONCE(npu->offline) && !READ_ONCE(npu->asleep);
 }
 
-int qnpu_device_enter(struct qnpu_device *npu, int *idx);
+int __must_check qnpu_device_enter(struct qnpu_device *npu, int *idx);
 bool qnpu_device_enter_awake(struct qnpu_device *npu, int *idx);
 bool qnpu_device_try_enter(struct qnpu_device *npu, int *idx);
 void qnpu_device_exit(struct qnpu_device *npu, int idx);

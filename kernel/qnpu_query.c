@@ -97,11 +97,12 @@ static int qnpu_query_status(struct qnpu_device *npu, struct drm_npu_status_info
  */
 int qnpu_query_watch(struct qnpu_device *npu, struct drm_npu_watch_info *info)
 {
+	int ret, idx;
 	u32 ctrl;
-	int idx;
 
-	if (!qnpu_device_enter(npu, &idx))
-		return -ENODEV;
+	ret = qnpu_device_enter(npu, &idx);
+	if (ret)
+		return ret;
 	ctrl = qnpu_read(npu, NPU_REG_WATCH_CTRL);
 	if (!(ctrl & NPU_WATCH_CTRL_PRESENT)) {
 		qnpu_device_exit(npu, idx);

@@ -110,19 +110,18 @@ static ssize_t utilization_show(struct device *dev, struct device_attribute *att
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
 	u32 percent;
-	int idx;
+	int ret, idx;
 
 	mutex_lock(&qnpu_sysfs_lock);
-	if (!qnpu_device_enter(npu, &idx)) {
-		mutex_unlock(&qnpu_sysfs_lock);
-		return -ENODEV;
+	ret = qnpu_device_enter(npu, &idx);
+	if (!ret) {
+		qnpu_utilisation_update(npu);
+		qnpu_device_exit(npu, idx);
 	}
-	qnpu_utilisation_update(npu);
-	qnpu_device_exit(npu, idx);
 	percent = npu->utilisation.percent[qnpu_core_of(attr)];
 	mutex_unlock(&qnpu_sysfs_lock);
 
-	return sysfs_emit(buf, "%u\n", percent);
+	return ret ?: sysfs_emit(buf, "%u\n", percent);
 }
 
 /* Exact counters of all users are for root only. */
