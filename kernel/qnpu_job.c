@@ -38,11 +38,6 @@ static struct workqueue_struct *qnpu_kick_wq;
 
 /* Fences */
 
-static struct qnpu_fence *to_qnpu_fence(struct dma_fence *fence)
-{
-	return container_of(fence, struct qnpu_fence, base);
-}
-
 static const char *qnpu_fence_driver_name(struct dma_fence *fence)
 {
 	return "qnpu";
@@ -55,7 +50,7 @@ static const char *qnpu_fence_timeline_name(struct dma_fence *fence)
 
 static void qnpu_fence_release(struct dma_fence *base)
 {
-	struct qnpu_ctx *ctx = to_qnpu_fence(base)->ctx;
+	struct qnpu_ctx *ctx = container_of(base, struct qnpu_fence, base)->ctx;
 	bool internal = ctx->internal;
 
 	qnpu_ctx_put(ctx);

@@ -85,18 +85,19 @@ static bool qnpu_recover_over_limit(const struct qnpu_ctx_job *job)
 	return limit && time_after(jiffies, job->watch.since + msecs_to_jiffies(limit));
 }
 
-/* Wait until the job is finished; its interrupt may be lost. */
+/* Wait until the job is finished, for a bounded time; its interrupt may be lost. */
 static bool qnpu_recover_wait(struct qnpu_ctx_job *job)
 {
 	unsigned long end = jiffies + QNPU_STOP_TIMEOUT;
 
-	do {
+	while (!dma_fence_is_signaled(job->fence)) {
+		if (time_after(jiffies, end))
+			return false;
+		fsleep(USEC_PER_MSEC);
 		qnpu_hw_queue_process(&job->ctx->queue);
-		if (dma_fence_wait_timeout(job->fence, false, msecs_to_jiffies(10)) > 0)
-			return true;
-	} while (time_before(jiffies, end));
+	}
 
-	return dma_fence_is_signaled(job->fence);
+	return true;
 }
 
 /* Abort a job, or reset its cores, or the device. */
@@ -554,14 +555,14 @@ void qnpu_recover_empty(struct qnpu_device *npu)
 /* Look at a device that may have died, or whose interrupts may be lost. */
 static void qnpu_recover_check(struct qnpu_device *npu)
 {
-	bool gone;
 	int idx;
 	u32 i;
 
 	if (!qnpu_device_try_enter(npu, &idx))
 		return;
-	gone = qnpu_is_gone(qnpu_read(npu, NPU_REG_ID));
-	if (!gone) {
+	if (qnpu_is_gone(qnpu_read(npu, NPU_REG_ID))) {
+		qnpu_recover_request(npu, "it does not answer");
+	} else {
 		qnpu_irq_look(npu);
 		mutex_lock(&npu->hw_lock);
 		for (i = 0; i < npu->info.queues; i++) {
@@ -573,14 +574,6 @@ static void qnpu_recover_check(struct qnpu_device *npu)
 			qnpu_attach_trim(npu);
 	}
 	qnpu_device_exit(npu, idx);
-	if (!gone)
-		return;
-
-	qnpu_recover_lock(npu);
-	/* Again: its bus may have failed, or its slot been reset meanwhile. */
-	if (qnpu_device_is_up(npu) && qnpu_is_gone(qnpu_read(npu, NPU_REG_ID)))
-		qnpu_recover_give_up(npu, "it does not answer");
-	qnpu_recover_unlock(npu);
 }
 
 /* Look at the device once a second, unless it sleeps. */
