@@ -9,7 +9,7 @@ struct pci_driver;
 struct platform_driver;
 struct qnpu_device;
 
-/* What depends on the bus of a device. Shared code calls these, and does not ask for the bus. */
+/* The parts that depend on the bus. Shared code calls these, and does not ask for the bus. */
 struct qnpu_bus_ops {
 	u32 kind;	/* DRM_NPU_BUS_ */
 	bool line;	/* the one interrupt is a level, and LINE_STATUS keeps it up */

@@ -26,7 +26,7 @@ struct vm_area_struct;
 #define QNPU_CTX_FAULTS		32	/* failures whose details are remembered */
 #define QNPU_CTX_MAX_JOBS	64	/* unfinished jobs before a submission waits */
 
-/* How a job ended. */
+/* The result of a job. */
 struct qnpu_result {
 	u64 cycles;			/* modelled cycles */
 	int error;			/* 0 or negative errno */

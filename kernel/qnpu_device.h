@@ -26,7 +26,7 @@
 
 struct qnpu_hw_queue;
 
-/* What happened since probe. */
+/* Events since probe. */
 struct qnpu_counters {
 	atomic_t core_resets;		/* resets of single cores */
 	atomic_t aborted_jobs;		/* jobs that the watchdog has killed */

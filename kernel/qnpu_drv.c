@@ -221,7 +221,7 @@ int qnpu_drv_probe(struct qnpu_device *npu)
 {
 	int ret;
 
-	/* What the device does for an earlier driver ends before it may access memory again. */
+	/* Work for an earlier driver ends before the device may access memory again. */
 	ret = qnpu_device_reset(npu);
 	if (ret == -EIO)
 		drm_err(&npu->drm, "all registers read as ones: it is absent, or has no power or clock\n");

@@ -232,12 +232,18 @@ struct qnpu_vector *qnpu_irq_vector_of_queue(struct qnpu_device *npu, u32 queue)
 
 void qnpu_irq_add_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue)
 {
-	guard(spinlock_irqsave)(&vector->lock);
+	unsigned long flags;
+
+	spin_lock_irqsave(&vector->lock, flags);
 	list_add_tail(&queue->link, &vector->queues);
+	spin_unlock_irqrestore(&vector->lock, flags);
 }
 
 void qnpu_irq_remove_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue)
 {
-	guard(spinlock_irqsave)(&vector->lock);
+	unsigned long flags;
+
+	spin_lock_irqsave(&vector->lock, flags);
 	list_del_init(&queue->link);
+	spin_unlock_irqrestore(&vector->lock, flags);
 }

@@ -15,7 +15,7 @@
 #include "qnpu_pm.h"
 #include "qnpu_recover.h"
 
-/* How long an idle device stays awake: programs create a context, use it and end. */
+/* An idle device stays awake so long: programs create a context, use it and end. */
 #define QNPU_AUTOSUSPEND_MS	200
 
 /**
