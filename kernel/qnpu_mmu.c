@@ -361,8 +361,8 @@ struct qnpu_unmap {
 };
 
 /*
- * Clears the leaves of a range and the entries of tables that are empty then. A failed attempt to map
- * may have made tables without leaves.
+ * Clears the leaves of a range and the entries of tables that are empty then. A failed attempt to
+ * map may have made tables without leaves.
  */
 static void qnpu_space_clear(struct qnpu_space *space, struct qnpu_pt *pt, u64 va, u64 end,
 			     struct qnpu_unmap *unmap)

@@ -333,8 +333,8 @@ int qnpu_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int f
 }
 
 /*
- * Writes caches back in place of udmabuf (upstream/udmabuf): the device would see what memory held
- * before the zeros of new pages. Returns false where the exporter shows no pages.
+ * Writes caches back in place of udmabuf (upstream/udmabuf, patches 1 and 3): the device would see
+ * what memory held before the zeros of new pages. Returns false if the exporter shows no pages.
  */
 static bool qnpu_prime_clean(struct qnpu_device *npu, struct sg_table *sg)
 {
