@@ -705,7 +705,7 @@ static void qnpu_mem_fini(struct drm_device *drm, void *arg)
 	qnpu_mem_fini_buddy(mem);
 	mutex_destroy(&mem->pinned_lock);
 	mutex_destroy(&mem->imports_lock);
-	qnpu_pages_fini(mem);
+	mutex_destroy(&mem->mapped_lock);
 	mutex_destroy(&mem->card.lock);
 	mutex_destroy(&mem->claim_lock);
 }
@@ -719,7 +719,8 @@ int qnpu_mem_init(struct qnpu_device *npu)
 	struct qnpu_mem *mem = &npu->mem;
 	int ret;
 
-	qnpu_pages_init(mem);
+	INIT_LIST_HEAD(&mem->mapped);
+	mutex_init(&mem->mapped_lock);
 	INIT_LIST_HEAD(&mem->imports);
 	mutex_init(&mem->imports_lock);
 	INIT_LIST_HEAD(&mem->pinned);

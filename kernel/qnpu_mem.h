@@ -57,11 +57,8 @@ struct qnpu_mem {
 	/** @mapped: pages of buffers that are mapped for DMA, under @mapped_lock */
 	struct list_head mapped;
 
-	/** @mapped_lock: protects @mapped and @gone; nothing inside of it */
+	/** @mapped_lock: protects @mapped; nothing inside of it */
 	struct mutex mapped_lock;
-
-	/** @gone: the device is, nothing is mapped any more; under @mapped_lock */
-	bool gone;
 
 	/** @imports: buffers that are attached to dma-bufs of others, under @imports_lock */
 	struct list_head imports;
