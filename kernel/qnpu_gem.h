@@ -20,7 +20,6 @@ struct drm_file;
 struct drm_printer;
 struct mem_cgroup;
 struct qnpu_device;
-struct qnpu_residency;
 struct qnpu_userptr;
 struct qnpu_vm;
 struct page;
@@ -30,10 +29,8 @@ struct sg_table;
 enum qnpu_claim {
 	/** @QNPU_CLAIM_NONE: nothing */
 	QNPU_CLAIM_NONE,
-
 	/** @QNPU_CLAIM_USE: it names the buffer: nobody moves it out again meanwhile */
 	QNPU_CLAIM_USE,
-
 	/** @QNPU_CLAIM_ROOM: the room of the buffer, as soon as its jobs are finished */
 	QNPU_CLAIM_ROOM,
 };
@@ -84,22 +81,17 @@ struct qnpu_bo {
 	bool lost;
 	/** @losses: qnpu_device.losses when it came to where it is; under the reservation lock */
 	u32 losses;
-	/** @refused: the card had no room for it at the last try; under the reservation lock */
-	bool refused;
 
-	/** @leaving: it takes no new jobs, since it is to move; except those of @claimant */
+	/** @leaving: it takes no new jobs, since it is to move */
 	atomic_t leaving;
 
 	/** @resident_link: in qnpu_mem.resident while it is on the card, under claim_lock */
 	struct list_head resident_link;
 
-	/** @claimant: submission with a claim on it, under qnpu_mem.claim_lock */
-	struct qnpu_residency *claimant;
-
-	/** @claim_link: in qnpu_residency.claims, under qnpu_mem.claim_lock */
+	/** @claim_link: in qnpu_residency.claims of the claimant, under qnpu_mem.claim_lock */
 	struct list_head claim_link;
 
-	/** @claim: what @claimant wants, under qnpu_mem.claim_lock */
+	/** @claim: what the claimant wants, under qnpu_mem.claim_lock */
 	enum qnpu_claim claim;
 
 	/**

@@ -123,7 +123,6 @@ static int qnpu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_o
 {
 	struct qnpu_card_manager *card = to_card_manager(man);
 	struct qnpu_card_resource *res;
-	u64 aside;
 	int ret;
 
 	res = kzalloc_obj(*res, QNPU_GFP_USER);
@@ -138,9 +137,8 @@ static int qnpu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_o
 	 * blocks down, each aligned to its size: 2 MiB entries are used wherever there is room.
 	 */
 	ret = -ENOSPC;
-	aside = qnpu_residency_set_aside(ttm_to_qnpu(tbo->bdev));
 	mutex_lock(&card->lock);
-	if (tbo->base.size <= card->buddy.size && tbo->base.size + aside <= card->buddy.avail)
+	if (tbo->base.size <= card->buddy.size && tbo->base.size <= card->buddy.avail)
 		ret = gpu_buddy_alloc_blocks(&card->buddy, 0, card->buddy.size, tbo->base.size,
 					     PAGE_SIZE, &res->blocks, 0);
 	if (!ret) {
@@ -150,7 +148,6 @@ static int qnpu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_o
 	}
 	mutex_unlock(&card->lock);
 	if (ret) {
-		to_qnpu_bo(tbo)->refused = ret == -ENOSPC;
 		ttm_resource_fini(man, &res->base);
 		kfree(res);
 		return ret;
@@ -497,7 +494,7 @@ static void qnpu_move_account(struct qnpu_device *npu, struct qnpu_bo *bo, u32 m
 		atomic64_add(bo->tbo.base.size, &npu->mem.evicted);
 	if (was_out && !is_out)
 		atomic64_sub(bo->tbo.base.size, &npu->mem.evicted);
-	qnpu_residency_moved(bo, mem_type == TTM_PL_VRAM);
+	qnpu_residency_moved(bo);
 }
 
 static int qnpu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_operation_ctx *ctx,
@@ -558,11 +555,8 @@ static bool qnpu_ttm_eviction_valuable(struct ttm_buffer_object *tbo, const stru
 	if (tbo->resource->mem_type != TTM_PL_VRAM || !qnpu_residency_may_evict(to_qnpu_bo(tbo)) ||
 	    !dma_resv_test_signaled(tbo->base.resv, DMA_RESV_USAGE_BOOKKEEP))
 		return false;
-	if (qnpu_system_has_room(tbo->base.size))
-		return true;
-	WRITE_ONCE(ttm_to_qnpu(tbo->bdev)->mem.system_full, true);
 
-	return false;
+	return qnpu_system_has_room(tbo->base.size);
 }
 
 static int qnpu_ttm_io_mem_reserve(struct ttm_device *ttm, struct ttm_resource *res)

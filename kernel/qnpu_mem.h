@@ -75,20 +75,14 @@ struct qnpu_mem {
 	/** @pinned_lock: protects @pinned and the mappings of what is in it; innermost */
 	struct mutex pinned_lock;
 
-	/** @claim_lock: protects @waiters, @next_seq, @resident and all claims; innermost */
+	/** @claim_lock: protects @waiters, @resident and all claims; innermost */
 	struct mutex claim_lock;
 
 	/** @waiters: submissions (struct qnpu_residency) that wait for card memory, oldest first */
 	struct list_head waiters;
 
-	/** @next_seq: number of the next one */
-	u64 next_seq;
-
 	/** @resident: buffers on the card, in the order of their arrival */
 	struct list_head resident;
-
-	/** @system_full: an idle buffer could not leave the card in one of the last attempts */
-	bool system_full;
 
 	/** @freed: jobs that have freed their buffers; wraps */
 	atomic_t freed;

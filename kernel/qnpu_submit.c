@@ -483,14 +483,14 @@ static int qnpu_batch_lock_buffers(struct qnpu_batch *batch, struct drm_exec *ex
 	return ret;
 }
 
-static int qnpu_batch_make_resident(struct qnpu_batch *batch, struct qnpu_residency *residency)
+static int qnpu_batch_make_resident(struct qnpu_batch *batch)
 {
 	u32 i, r;
 	int ret;
 
 	for (i = 0; i < batch->count; i++) {
 		for (r = 0; r < batch->jobs[i]->region_count; r++) {
-			ret = qnpu_residency_add(residency, batch->jobs[i]->vmas[r]);
+			ret = qnpu_residency_add(batch->jobs[i]->vmas[r]);
 			if (ret)
 				return ret;
 		}
@@ -504,12 +504,11 @@ static void qnpu_batch_claim(struct qnpu_batch *batch, struct qnpu_residency *re
 {
 	u32 i, r;
 
-	qnpu_residency_claim_begin(residency);
+	qnpu_residency_queue(residency);
 	for (i = 0; i < batch->count; i++) {
 		for (r = 0; r < batch->jobs[i]->region_count; r++)
-			qnpu_residency_claim_use(residency, batch->jobs[i]->vmas[r]->bo);
+			qnpu_residency_use(residency, batch->jobs[i]->vmas[r]->bo);
 	}
-	qnpu_residency_claim_end(residency);
 }
 
 /* Lock all buffers, once they are all where the jobs use them. */
@@ -524,13 +523,12 @@ static int qnpu_batch_lock(struct qnpu_batch *batch, struct qnpu_residency *resi
 			ret = -EINTR;
 		if (ret)
 			break;
-		qnpu_residency_begin(residency);
 		drm_exec_init(exec, DRM_EXEC_INTERRUPTIBLE_WAIT | DRM_EXEC_IGNORE_DUPLICATES, 0);
 		ret = qnpu_batch_lock_buffers(batch, exec);
 		if (!ret)
-			ret = qnpu_batch_make_resident(batch, residency);
+			ret = qnpu_batch_make_resident(batch);
 		if (ret) {
-			if (ret == -ENOSPC && residency->evict)
+			if (ret == -ENOSPC)
 				qnpu_batch_claim(batch, residency);
 			drm_exec_fini(exec);
 			ret = qnpu_residency_retry(residency, ret);
@@ -681,7 +679,7 @@ static int qnpu_batch_commit(struct qnpu_batch *batch)
 	struct drm_exec exec;
 	int ret;
 
-	qnpu_residency_init(&residency, batch->ctx->npu);
+	qnpu_residency_init(&residency, batch->ctx);
 	ret = qnpu_batch_lock(batch, &residency, &exec);
 	if (ret)
 		return ret;
