@@ -81,7 +81,7 @@ static int qnpu_show_memory(struct seq_file *m, void *data)
 	seq_printf(m, "card free %llu\n", space.free);
 	seq_printf(m, "card largest %llu\n", space.largest);
 	seq_printf(m, "card evicted %llu\n", (u64)atomic64_read(&npu->mem.evicted));
-	seq_printf(m, "system used %llu\n", (u64)atomic64_read(&npu->mem.system.used));
+	seq_printf(m, "system used %llu\n", ttm_resource_manager_usage(&npu->mem.system));
 	seq_printf(m, "tables used %d\n", atomic_read(&npu->mmu.tables_used));
 
 	return 0;

@@ -19,7 +19,6 @@
 #include "qnpu_gem.h"
 #include "qnpu_pages.h"
 #include "qnpu_prime.h"
-#include "qnpu_residency.h"
 #include "qnpu_trace.h"
 #include "qnpu_userptr.h"
 #include "qnpu_vm.h"
@@ -95,7 +94,6 @@ static void qnpu_bo_destroy(struct ttm_buffer_object *tbo)
 	struct qnpu_bo *bo = to_qnpu_bo(tbo);
 
 	trace_qnpu_bo_free(bo);
-	qnpu_residency_forget(bo);
 	drm_gem_object_release(&tbo->base);
 	/* TTM has used the exporter's lock until now. */
 	if (bo->dma_buf)

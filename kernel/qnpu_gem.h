@@ -19,7 +19,6 @@ struct dma_buf;
 struct mem_cgroup;
 struct page;
 struct qnpu_device;
-struct qnpu_residency;
 struct qnpu_userptr;
 struct qnpu_vm;
 struct sg_table;
@@ -67,17 +66,13 @@ struct qnpu_bo {
 	bool lost;
 	/** @losses: qnpu_device.losses when its contents became valid; reservation lock */
 	u32 losses;
-	/** @refused: the card had no room for it at the last try; under the reservation lock */
-	bool refused;
-	/** @leaving: it takes no new jobs, since it is to move; except those of @claimant */
+	/** @leaving: it takes no new jobs, since it is to move */
 	atomic_t leaving;
 	/** @resident_link: in qnpu_mem.resident while it is on the card, under claim_lock */
 	struct list_head resident_link;
-	/** @claimant: submission with a claim on it, under qnpu_mem.claim_lock */
-	struct qnpu_residency *claimant;
-	/** @claim_link: in qnpu_residency.claims, under qnpu_mem.claim_lock */
+	/** @claim_link: in qnpu_residency.claims of the claimant, under qnpu_mem.claim_lock */
 	struct list_head claim_link;
-	/** @claim: what @claimant wants, under qnpu_mem.claim_lock */
+	/** @claim: what the claimant wants, under qnpu_mem.claim_lock */
 	enum qnpu_claim claim;
 	/** @mem_type: TTM_PL_ or QNPU_BO_NOWHERE; written under the reservation lock */
 	u32 mem_type;

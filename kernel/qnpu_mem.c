@@ -13,6 +13,7 @@
  */
 #include <linux/highmem.h>
 #include <linux/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
@@ -37,31 +38,26 @@
 /* From this size on the card zeroes new memory: before, the CPU is done before the card begins. */
 #define QNPU_CLEAR_BY_CARD	SZ_256K
 
-/** struct qnpu_card_resource - a piece of DDR */
-struct qnpu_card_resource {
-	/** @base: TTM's part */
-	struct ttm_resource base;
-
-	/** @blocks: buddy blocks, in the order of the buffer's pages */
-	struct list_head blocks;
-
-	/** @extents: the same as extents in that order, neighbours merged; @count of them */
-	struct qnpu_card_extent *extents;
-
-	/** @count: entries of @extents */
-	u32 count;
-};
-
 /** struct qnpu_card_extent - a contiguous part of a piece of DDR */
 struct qnpu_card_extent {
 	/** @offset: of its first byte in the buffer */
 	u64 offset;
-
 	/** @addr: DDR offset of that byte */
 	u64 addr;
-
 	/** @bytes: size */
 	u64 bytes;
+};
+
+/** struct qnpu_card_resource - a piece of DDR */
+struct qnpu_card_resource {
+	/** @base: TTM's part */
+	struct ttm_resource base;
+	/** @blocks: buddy blocks, in the order of the buffer's pages */
+	struct list_head blocks;
+	/** @count: entries of @extents */
+	u32 count;
+	/** @extents: the same as extents in that order, neighbours merged */
+	struct qnpu_card_extent extents[];
 };
 
 static struct qnpu_device *ttm_to_qnpu(struct ttm_device *ttm)
@@ -79,31 +75,21 @@ static struct qnpu_card_manager *to_card_manager(struct ttm_resource_manager *ma
 	return container_of(man, struct qnpu_card_manager, base);
 }
 
-static struct qnpu_system_manager *to_system_manager(struct ttm_resource_manager *man)
-{
-	return container_of(man, struct qnpu_system_manager, base);
-}
-
 /* Card DDR */
 
 /*
  * Blocks are a list, and a fragmented buffer has thousands: a table that can be searched, so that
  * neither a walk over all of the buffer nor a page fault looks at the blocks before.
  */
-static int qnpu_card_index(struct qnpu_card_manager *card, struct qnpu_card_resource *res)
+static void qnpu_card_index(struct gpu_buddy *buddy, struct qnpu_card_resource *res)
 {
 	struct qnpu_card_extent *last = NULL;
 	struct gpu_buddy_block *block;
 	u64 offset = 0, addr, bytes;
-	size_t count = list_count_nodes(&res->blocks);
-
-	res->extents = kvmalloc_array(count, sizeof(*res->extents), QNPU_GFP_USER);
-	if (!res->extents)
-		return -ENOMEM;
 
 	list_for_each_entry(block, &res->blocks, link) {
 		addr = gpu_buddy_block_offset(block);
-		bytes = gpu_buddy_block_size(&card->buddy, block);
+		bytes = gpu_buddy_block_size(buddy, block);
 		if (last && last->addr + last->bytes == addr) {
 			last->bytes += bytes;
 		} else {
@@ -114,8 +100,13 @@ static int qnpu_card_index(struct qnpu_card_manager *card, struct qnpu_card_reso
 		}
 		offset += bytes;
 	}
+}
 
-	return 0;
+static void qnpu_card_free_blocks(struct qnpu_card_manager *card, struct list_head *blocks)
+{
+	mutex_lock(&card->lock);
+	gpu_buddy_free_list(&card->buddy, blocks, 0);
+	mutex_unlock(&card->lock);
 }
 
 static int qnpu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_object *tbo,
@@ -123,40 +114,29 @@ static int qnpu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_o
 {
 	struct qnpu_card_manager *card = to_card_manager(man);
 	struct qnpu_card_resource *res;
-	u64 aside;
-	int ret;
-
-	res = kzalloc_obj(*res, QNPU_GFP_USER);
-	if (!res)
-		return -ENOMEM;
-
-	ttm_resource_init(tbo, place, &res->base);
-	INIT_LIST_HEAD(&res->blocks);
+	int ret = -ENOSPC;
+	LIST_HEAD(blocks);
 
 	/*
-	 * The allocator takes a request beyond its size for a mistake. It serves from the largest
-	 * blocks down, each aligned to its size: 2 MiB entries are used wherever there is room.
+	 * The allocator serves from the largest blocks down, each aligned to its size: 2 MiB
+	 * entries are used wherever there is room.
 	 */
-	ret = -ENOSPC;
-	aside = qnpu_residency_set_aside(ttm_to_qnpu(tbo->bdev));
 	mutex_lock(&card->lock);
-	if (tbo->base.size <= card->buddy.size && tbo->base.size + aside <= card->buddy.avail)
+	if (tbo->base.size <= card->buddy.avail)
 		ret = gpu_buddy_alloc_blocks(&card->buddy, 0, card->buddy.size, tbo->base.size,
-					     PAGE_SIZE, &res->blocks, 0);
-	if (!ret) {
-		ret = qnpu_card_index(card, res);
-		if (ret)
-			gpu_buddy_free_list(&card->buddy, &res->blocks, 0);
-	}
+					     PAGE_SIZE, &blocks, 0);
 	mutex_unlock(&card->lock);
-	if (ret) {
-		to_qnpu_bo(tbo)->refused = ret == -ENOSPC;
-		ttm_resource_fini(man, &res->base);
-		kfree(res);
+	if (ret)
 		return ret;
-	}
 
-	res->base.bus.caching = ttm_write_combined;
+	res = kvzalloc(struct_size(res, extents, list_count_nodes(&blocks)), QNPU_GFP_USER);
+	if (!res) {
+		qnpu_card_free_blocks(card, &blocks);
+		return -ENOMEM;
+	}
+	ttm_resource_init(tbo, place, &res->base);
+	list_replace(&blocks, &res->blocks);
+	qnpu_card_index(&card->buddy, res);
 	*out = &res->base;
 
 	return 0;
@@ -164,16 +144,11 @@ static int qnpu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_o
 
 static void qnpu_card_free(struct ttm_resource_manager *man, struct ttm_resource *base)
 {
-	struct qnpu_card_manager *card = to_card_manager(man);
 	struct qnpu_card_resource *res = to_card_resource(base);
 
-	mutex_lock(&card->lock);
-	gpu_buddy_free_list(&card->buddy, &res->blocks, 0);
-	mutex_unlock(&card->lock);
-
+	qnpu_card_free_blocks(to_card_manager(man), &res->blocks);
 	ttm_resource_fini(man, &res->base);
-	kvfree(res->extents);
-	kfree(res);
+	kvfree(res);
 }
 
 static const struct ttm_resource_manager_func qnpu_card_funcs = {
@@ -181,8 +156,8 @@ static const struct ttm_resource_manager_func qnpu_card_funcs = {
 	.free = qnpu_card_free,
 };
 
-/* The extent that holds a byte of a resource. */
-static const struct qnpu_card_extent *qnpu_card_extent(struct ttm_resource *base, u64 offset)
+/* Where a byte of card memory is, and how far addresses go on without a jump. */
+void qnpu_mem_card_run(struct ttm_resource *base, u64 offset, struct qnpu_mem_run *run)
 {
 	struct qnpu_card_resource *res = to_card_resource(base);
 	u32 low = 0, high = res->count, middle;
@@ -194,26 +169,42 @@ static const struct qnpu_card_extent *qnpu_card_extent(struct ttm_resource *base
 		else
 			high = middle;
 	}
-
-	return &res->extents[low];
+	offset -= res->extents[low].offset;
+	run->addr = res->extents[low].addr + offset;
+	run->bytes = res->extents[low].bytes - offset;
 }
 
-/**
- * qnpu_mem_card_bytes - DDR that buffers can have
- * @npu: device
+/*
+ * The same for a page of a buffer, whose reservation lock is held: in its system memory, or in its
+ * card memory.
  */
+void qnpu_mem_run(struct qnpu_bo *bo, bool system, u64 offset, struct qnpu_mem_run *run)
+{
+	struct ttm_buffer_object *tbo = &bo->tbo;
+	u64 pages = (tbo->base.size - offset) >> PAGE_SHIFT, n = 1;
+	const dma_addr_t *dma;
+
+	if (!system) {
+		qnpu_mem_card_run(tbo->resource, offset, run);
+		return;
+	}
+
+	dma = tbo->ttm->dma_address + (offset >> PAGE_SHIFT);
+	while (n < pages && dma[n] == dma[n - 1] + PAGE_SIZE)
+		n++;
+	run->addr = dma[0];
+	run->bytes = n << PAGE_SHIFT;
+}
+
+/* DDR that buffers can have. */
 u64 qnpu_mem_card_bytes(struct qnpu_device *npu)
 {
 	return npu->mem.card.buddy.size;
 }
 
-/**
- * qnpu_mem_card_space - how full the card is
- * @npu: device
- * @space: answer
- *
- * The allocator does not tell its largest free block, so a block of each size is asked for, from
- * large to small. A refusal costs a look at a few list heads.
+/*
+ * How full the card is. The allocator does not tell its largest free block, so a block of each size
+ * is asked for, from large to small. A refusal costs a look at a few list heads.
  */
 void qnpu_mem_card_space(struct qnpu_device *npu, struct qnpu_card_space *space)
 {
@@ -247,71 +238,45 @@ void qnpu_mem_card_space(struct qnpu_device *npu, struct qnpu_card_space *space)
 /* What the buffers of all cards of this machine have of its memory. */
 static atomic64_t qnpu_system_used;
 
-/**
- * qnpu_mem_system_bytes - system memory that the buffers of all cards can have
- *
- * The rest of the system has to live, too.
- */
+/* System memory that the buffers of all cards can have: the rest of the system needs some, too. */
 u64 qnpu_mem_system_bytes(void)
 {
 	return ((u64)totalram_pages() << PAGE_SHIFT) / 4 * 3;
 }
 
-/* What is new leaves an eighth to moves: two buffers that change places need room for one more. */
-static u64 qnpu_system_limit(bool move)
+/* Imported memory is counted by those who made it. */
+static u64 qnpu_system_counted(struct ttm_buffer_object *tbo)
 {
-	u64 all = qnpu_mem_system_bytes();
-
-	return move ? all : all - all / 8;
+	return to_qnpu_bo(tbo)->dma_buf ? 0 : tbo->base.size;
 }
-
-static bool qnpu_system_has_room(u64 bytes)
-{
-	return (u64)atomic64_read(&qnpu_system_used) + bytes <= qnpu_system_limit(true);
-}
-
-/** struct qnpu_system_resource - a buffer's claim to system memory */
-struct qnpu_system_resource {
-	/** @base: TTM's part */
-	struct ttm_resource base;
-
-	/** @counted: bytes in qnpu_system_used; imported memory is counted by those who made it */
-	u64 counted;
-};
 
 static int qnpu_system_alloc(struct ttm_resource_manager *man, struct ttm_buffer_object *tbo,
 			     const struct ttm_place *place, struct ttm_resource **out)
 {
-	struct qnpu_system_resource *res;
-	u64 used;
+	u64 counted = qnpu_system_counted(tbo), limit = qnpu_mem_system_bytes();
+	struct ttm_resource *res = kzalloc_obj(*res, QNPU_GFP_USER);
 
-	res = kzalloc_obj(*res, QNPU_GFP_USER);
 	if (!res)
 		return -ENOMEM;
 
-	if (!to_qnpu_bo(tbo)->dma_buf) {
-		res->counted = tbo->base.size;
-		used = atomic64_add_return(res->counted, &qnpu_system_used);
-		if (used > qnpu_system_limit(tbo->resource)) {
-			atomic64_sub(res->counted, &qnpu_system_used);
-			kfree(res);
-			return -ENOSPC;
-		}
+	/* What is new leaves an eighth to moves: two that change places need room for one more. */
+	if (!tbo->resource)
+		limit -= limit / 8;
+	if (counted && atomic64_add_return(counted, &qnpu_system_used) > limit) {
+		atomic64_sub(counted, &qnpu_system_used);
+		kfree(res);
+		return -ENOSPC;
 	}
-	atomic64_add(tbo->base.size, &to_system_manager(man)->used);
-	ttm_resource_init(tbo, place, &res->base);
-	*out = &res->base;
+	ttm_resource_init(tbo, place, res);
+	*out = res;
 
 	return 0;
 }
 
-static void qnpu_system_free(struct ttm_resource_manager *man, struct ttm_resource *base)
+static void qnpu_system_free(struct ttm_resource_manager *man, struct ttm_resource *res)
 {
-	struct qnpu_system_resource *res = container_of(base, struct qnpu_system_resource, base);
-
-	atomic64_sub(base->size, &to_system_manager(man)->used);
-	atomic64_sub(res->counted, &qnpu_system_used);
-	ttm_resource_fini(man, base);
+	atomic64_sub(qnpu_system_counted(res->bo), &qnpu_system_used);
+	ttm_resource_fini(man, res);
 	kfree(res);
 }
 
@@ -322,36 +287,7 @@ static const struct ttm_resource_manager_func qnpu_system_funcs = {
 
 /* TTM's callbacks */
 
-/**
- * qnpu_mem_cpu_clear - zero card memory without the card's help
- * @npu: device
- * @at: DDR offset
- * @bytes: size
- */
-int qnpu_mem_cpu_clear(struct qnpu_device *npu, u64 at, u64 bytes)
-{
-	u64 end = at + bytes, stop;
-	int ret, idx;
-
-	while (at < end) {
-		stop = min(end, at + QNPU_CPU_STEP);
-		ret = qnpu_device_enter(npu, &idx);
-		if (ret)
-			return ret;
-		for (; at < stop; at += sizeof(u64))
-			__raw_writeq(0, npu->ddr + at);
-		qnpu_device_exit(npu, idx);
-		cond_resched();
-	}
-	wmb(); /* the zeros before anyone is told where they are */
-
-	return 0;
-}
-
-/**
- * qnpu_mem_clear_card - zero all buffers' part of the card, since nobody knows what it holds
- * @npu: device, its reset_lock held for writing, no CPU mappings
- */
+/* Zeroes all of the card, without CPU mappings, since nobody knows what it holds. */
 void qnpu_mem_clear_card(struct qnpu_device *npu)
 {
 	u64 at, step, end = qnpu_mem_card_bytes(npu);
@@ -366,123 +302,50 @@ void qnpu_mem_clear_card(struct qnpu_device *npu)
 	wmb(); /* the zeros before anyone is told where they are */
 }
 
-/* Copy pages between a stretch of DDR and system memory. */
-static void qnpu_card_copy_pages(struct qnpu_device *npu, u64 card, struct page **pages, u64 count,
-				 bool out)
+/* Zero a stretch of DDR, or copy it to or from pages. */
+static void qnpu_card_step(struct qnpu_device *npu, u64 at, u64 bytes, struct page **pages,
+			   bool out)
 {
+	void __iomem *end = npu->ddr + at + bytes, *card;
 	void *page;
-	u64 i;
 
-	for (i = 0; i < count; i++, card += PAGE_SIZE) {
-		page = kmap_local_page(pages[i]);
+	if (!pages) {
+		memset_io(npu->ddr + at, 0, bytes);
+		return;
+	}
+	for (card = npu->ddr + at; card < end; card += PAGE_SIZE) {
+		page = kmap_local_page(*pages++);
 		if (out)
-			memcpy_fromio(page, npu->ddr + card, PAGE_SIZE);
+			memcpy_fromio(page, card, PAGE_SIZE);
 		else
-			memcpy_toio(npu->ddr + card, page, PAGE_SIZE);
+			memcpy_toio(card, page, PAGE_SIZE);
 		kunmap_local(page);
 	}
 }
 
-/* Copy a buffer's contents between the card and its pages. */
-static int qnpu_card_copy(struct qnpu_device *npu, struct ttm_resource *base, struct page **pages,
-			  bool out)
+/* Without the card's help: zeroes card memory, or with @pages copies it to or from them. */
+int qnpu_mem_by_cpu(struct qnpu_device *npu, struct ttm_resource *card, struct page **pages,
+		    bool out)
 {
-	struct qnpu_card_resource *res = to_card_resource(base);
-	u64 at, end, step;
-	int ret, idx;
-	u32 i;
-
-	for (i = 0; i < res->count; i++) {
-		at = res->extents[i].addr;
-		end = at + res->extents[i].bytes;
-
-		for (; at < end; at += step) {
-			step = min(end - at, QNPU_CPU_STEP);
-			ret = qnpu_device_enter(npu, &idx);
-			if (ret)
-				return ret;
-			qnpu_card_copy_pages(npu, at, pages, step >> PAGE_SHIFT, out);
-			qnpu_device_exit(npu, idx);
-			pages += step >> PAGE_SHIFT;
-			cond_resched();
-		}
-	}
-	wmb(); /* the copy before anyone is told where it is */
-
-	return 0;
-}
-
-/*
- * Freshly allocated DDR holds what its last owner left. The card zeroes it while the caller goes
- * on; whoever wants to see it, CPU or job, waits for the fence.
- */
-static int qnpu_move_clear(struct qnpu_device *npu, struct ttm_buffer_object *tbo,
-			   struct ttm_resource *to)
-{
-	struct dma_fence *fence;
 	struct qnpu_mem_run run;
-	u64 offset;
-	int ret;
+	u64 offset, step;
+	int ret, idx;
 
-	if (to->size >= QNPU_CLEAR_BY_CARD) {
-		fence = qnpu_copy_clear(npu, to);
-		if (!IS_ERR(fence)) {
-			dma_resv_add_fence(tbo->base.resv, fence, DMA_RESV_USAGE_KERNEL);
-			dma_fence_put(fence);
-			return 0;
-		}
-	}
-
-	for (offset = 0; offset < to->size; offset += run.bytes) {
-		qnpu_mem_card_run(to, offset, &run);
-		ret = qnpu_mem_cpu_clear(npu, run.addr, run.bytes);
+	for (offset = 0; offset < card->size; offset += step) {
+		qnpu_mem_card_run(card, offset, &run);
+		step = min(run.bytes, QNPU_CPU_STEP);
+		/* New buffers can be large. */
+		if (!pages && fatal_signal_pending(current))
+			return -EINTR;
+		ret = qnpu_device_enter(npu, &idx);
 		if (ret)
 			return ret;
+		qnpu_card_step(npu, run.addr, step, pages ? pages + (offset >> PAGE_SHIFT) : NULL,
+			       out);
+		qnpu_device_exit(npu, idx);
+		cond_resched();
 	}
-
-	return 0;
-}
-
-/* A buffer's first place. TTM has zeroed pages of system memory. */
-static int qnpu_move_first(struct qnpu_device *npu, struct ttm_buffer_object *tbo,
-			   struct ttm_resource *to)
-{
-	int ret;
-
-	if (to->mem_type == TTM_PL_VRAM) {
-		ret = qnpu_move_clear(npu, tbo, to);
-		if (ret)
-			return ret;
-	}
-	ttm_bo_move_null(tbo, to);
-
-	return 0;
-}
-
-/*
- * In system memory the pages are what counts, not what a bounce buffer of the DMA mapping may hold:
- * CPU mappings show the pages.
- */
-static int qnpu_move_contents(struct qnpu_device *npu, struct ttm_buffer_object *tbo,
-			      struct ttm_resource *to)
-{
-	bool out = to->mem_type == TTM_PL_TT;
-	struct ttm_resource *card = out ? tbo->resource : to;
-	int ret;
-
-	if (!out)
-		qnpu_pages_sync(npu, tbo->ttm, 0, tbo->base.size, DRM_NPU_SYNC_TO_DEVICE);
-	ret = qnpu_copy_move(npu, to_qnpu_bo(tbo), card, out);
-	if (out && !ret)
-		qnpu_pages_sync(npu, tbo->ttm, 0, tbo->base.size, DRM_NPU_SYNC_FROM_DEVICE);
-	if (ret)
-		ret = qnpu_card_copy(npu, card, tbo->ttm->pages, out);
-	if (ret)
-		return ret;
-
-	if (out)
-		atomic64_inc(&npu->mem.evictions);
-	ttm_bo_move_sync_cleanup(tbo, to);
+	wmb(); /* the contents before anyone is told where they are */
 
 	return 0;
 }
@@ -499,7 +362,7 @@ static void qnpu_move_account(struct qnpu_device *npu, struct qnpu_bo *bo, u32 m
 		atomic64_add(bo->tbo.base.size, &npu->mem.evicted);
 	if (was_out && !is_out)
 		atomic64_sub(bo->tbo.base.size, &npu->mem.evicted);
-	qnpu_residency_moved(bo, mem_type == TTM_PL_VRAM);
+	qnpu_residency_moved(bo);
 }
 
 static int qnpu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_operation_ctx *ctx,
@@ -508,37 +371,41 @@ static int qnpu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_o
 	struct qnpu_device *npu = ttm_to_qnpu(tbo->bdev);
 	struct qnpu_bo *bo = to_qnpu_bo(tbo);
 	struct ttm_resource *old = tbo->resource;
-	int from = old ? (int)old->mem_type : -1;
-	bool card = new_mem->mem_type == TTM_PL_VRAM || (old && old->mem_type == TTM_PL_VRAM);
-	int ret;
-
-	if (!old) {
-		ret = qnpu_move_first(npu, tbo, new_mem);
-		goto out;
-	}
+	int from = old ? (int)old->mem_type : -1, ret = 0;
+	bool in = new_mem->mem_type == TTM_PL_VRAM, out = from == TTM_PL_VRAM;
 
 	/* Pages that the card may not see have no bus addresses. */
-	if (card && (new_mem->mem_type == TTM_PL_SYSTEM || old->mem_type == TTM_PL_SYSTEM)) {
+	if ((in && from == TTM_PL_SYSTEM) || (out && new_mem->mem_type == TTM_PL_SYSTEM)) {
 		*hop = (struct ttm_place) { .mem_type = TTM_PL_TT };
 		return -EMULTIHOP;
 	}
 
-	ret = ttm_bo_wait_ctx(tbo, ctx);
+	if (old) {
+		ret = ttm_bo_wait_ctx(tbo, ctx);
+		if (ret)
+			return ret;
+		qnpu_vm_unmap(bo);
+	}
+	/* New memory holds what its last owner left; TTM has zeroed that of the system. */
+	if (in && !old)
+		ret = new_mem->size < QNPU_CLEAR_BY_CARD ?
+			      qnpu_mem_by_cpu(npu, new_mem, NULL, false) :
+			      qnpu_copy_clear(npu, new_mem);
+	else if (in || out)
+		ret = qnpu_copy_move(npu, bo, out ? old : new_mem, out);
 	if (ret)
 		return ret;
-	qnpu_vm_unmap(bo);
 
-	if (card)
-		ret = qnpu_move_contents(npu, tbo, new_mem);
+	if (old && (in || out))
+		ttm_bo_move_sync_cleanup(tbo, new_mem);
 	else
 		ttm_bo_move_null(tbo, new_mem);
-out:
-	if (!ret) {
-		trace_qnpu_bo_move(bo, from, new_mem->mem_type);
-		qnpu_move_account(npu, bo, new_mem->mem_type);
-	}
+	if (out)
+		atomic64_inc(&npu->mem.evictions);
+	trace_qnpu_bo_move(bo, from, new_mem->mem_type);
+	qnpu_move_account(npu, bo, new_mem->mem_type);
 
-	return ret;
+	return 0;
 }
 
 static void qnpu_ttm_delete_mem_notify(struct ttm_buffer_object *tbo)
@@ -557,24 +424,21 @@ static void qnpu_ttm_evict_flags(struct ttm_buffer_object *tbo, struct ttm_place
 /* Only the card is made free, and only of what is idle: nobody waits for jobs with locks held. */
 static bool qnpu_ttm_eviction_valuable(struct ttm_buffer_object *tbo, const struct ttm_place *place)
 {
-	if (tbo->resource->mem_type != TTM_PL_VRAM || !qnpu_residency_may_evict(to_qnpu_bo(tbo)) ||
-	    !dma_resv_test_signaled(tbo->base.resv, DMA_RESV_USAGE_BOOKKEEP))
-		return false;
-	if (qnpu_system_has_room(tbo->base.size))
-		return true;
-	WRITE_ONCE(ttm_to_qnpu(tbo->bdev)->mem.system_full, true);
-
-	return false;
+	return tbo->resource->mem_type == TTM_PL_VRAM &&
+	       qnpu_residency_may_evict(to_qnpu_bo(tbo)) &&
+	       dma_resv_test_signaled(tbo->base.resv, DMA_RESV_USAGE_BOOKKEEP) &&
+	       atomic64_read(&qnpu_system_used) + tbo->base.size <= qnpu_mem_system_bytes();
 }
 
 static int qnpu_ttm_io_mem_reserve(struct ttm_device *ttm, struct ttm_resource *res)
 {
-	struct qnpu_device *npu = ttm_to_qnpu(ttm);
+	struct qnpu_mem_run run;
 
 	if (res->mem_type != TTM_PL_VRAM)
 		return 0;
 
-	res->bus.offset = npu->ddr_phys + qnpu_card_extent(res, 0)->addr;
+	qnpu_mem_card_run(res, 0, &run);
+	res->bus.offset = ttm_to_qnpu(ttm)->ddr_phys + run.addr;
 	res->bus.is_iomem = true;
 	res->bus.caching = ttm_write_combined;
 
@@ -604,10 +468,7 @@ static const struct ttm_device_funcs qnpu_ttm_funcs = {
 	.io_mem_pfn = qnpu_ttm_io_mem_pfn,
 };
 
-/**
- * qnpu_mem_unmap_cpu - take all CPU mappings of buffers away; the next access is a fault
- * @npu: device, its reset_lock held for writing
- */
+/* Takes all CPU mappings of buffers away, under the reset_lock; the next access is a fault. */
 void qnpu_mem_unmap_cpu(struct qnpu_device *npu)
 {
 	/* What is in system memory does not care what becomes of the card. */
@@ -615,46 +476,6 @@ void qnpu_mem_unmap_cpu(struct qnpu_device *npu)
 		return;
 	unmap_mapping_range(npu->drm.anon_inode->i_mapping,
 			    (loff_t)DRM_FILE_PAGE_OFFSET_START << PAGE_SHIFT, 0, 1);
-}
-
-/**
- * qnpu_mem_card_run - where bytes of card memory are
- * @res: the memory
- * @offset: first byte, inside of it
- * @run: DDR offset of that byte and how far addresses go on without a jump
- */
-void qnpu_mem_card_run(struct ttm_resource *res, u64 offset, struct qnpu_mem_run *run)
-{
-	const struct qnpu_card_extent *extent = qnpu_card_extent(res, offset);
-
-	offset -= extent->offset;
-	run->addr = extent->addr + offset;
-	run->bytes = extent->bytes - offset;
-}
-
-/**
- * qnpu_mem_run - where a buffer's bytes are for the card
- * @bo: buffer, its reservation lock held
- * @system: ask for its pages of system memory, else for its card memory
- * @offset: first byte, page aligned, inside the buffer
- * @run: address of that byte and how far addresses go on without a jump
- */
-void qnpu_mem_run(struct qnpu_bo *bo, bool system, u64 offset, struct qnpu_mem_run *run)
-{
-	struct ttm_buffer_object *tbo = &bo->tbo;
-	u64 pages = (tbo->base.size - offset) >> PAGE_SHIFT, n = 1;
-	const dma_addr_t *dma;
-
-	if (!system) {
-		qnpu_mem_card_run(tbo->resource, offset, run);
-		return;
-	}
-
-	dma = tbo->ttm->dma_address + (offset >> PAGE_SHIFT);
-	while (n < pages && dma[n] == dma[n - 1] + PAGE_SIZE)
-		n++;
-	run->addr = dma[0];
-	run->bytes = n << PAGE_SHIFT;
 }
 
 /* Set-up */
@@ -675,24 +496,6 @@ static void qnpu_manager_remove(struct qnpu_mem *mem, struct ttm_resource_manage
 	ttm_set_driver_manager(&mem->ttm, place, NULL);
 }
 
-static bool qnpu_mem_has_card(const struct qnpu_mem *mem)
-{
-	return mem->card.buddy.size;
-}
-
-static int qnpu_mem_init_buddy(struct qnpu_device *npu)
-{
-	u64 bytes = round_down(npu->info.ddr_bytes, PAGE_SIZE);
-
-	return bytes ? gpu_buddy_init(&npu->mem.card.buddy, bytes, PAGE_SIZE) : 0;
-}
-
-static void qnpu_mem_fini_buddy(struct qnpu_mem *mem)
-{
-	if (qnpu_mem_has_card(mem))
-		gpu_buddy_fini(&mem->card.buddy);
-}
-
 static void qnpu_mem_fini(struct drm_device *drm, void *arg)
 {
 	struct qnpu_mem *mem = arg;
@@ -700,51 +503,53 @@ static void qnpu_mem_fini(struct drm_device *drm, void *arg)
 	/* Buffers with memory of others are freed by TTM's work, which needs the managers. */
 	flush_workqueue(mem->ttm.wq);
 
-	qnpu_manager_remove(mem, &mem->system.base, TTM_PL_TT);
-	if (qnpu_mem_has_card(mem))
+	qnpu_manager_remove(mem, &mem->system, TTM_PL_TT);
+	if (mem->card.buddy.size)
 		qnpu_manager_remove(mem, &mem->card.base, TTM_PL_VRAM);
 	ttm_device_fini(&mem->ttm);
-	qnpu_mem_fini_buddy(mem);
-	mutex_destroy(&mem->external_lock);
-	qnpu_pages_fini(mem);
-	mutex_destroy(&mem->card.lock);
-	mutex_destroy(&mem->claim_lock);
+	if (mem->card.buddy.size)
+		gpu_buddy_fini(&mem->card.buddy);
 }
 
-/**
- * qnpu_mem_init - set memory management up
- * @npu: device, identified
- */
+static int qnpu_mem_init_locks(struct drm_device *drm, struct qnpu_mem *mem)
+{
+	return drmm_mutex_init(drm, &mem->card.lock) ?:
+	       drmm_mutex_init(drm, &mem->mapped_lock) ?:
+	       drmm_mutex_init(drm, &mem->external_lock) ?:
+	       drmm_mutex_init(drm, &mem->claim_lock);
+}
+
 int qnpu_mem_init(struct qnpu_device *npu)
 {
+	u64 bytes = round_down(npu->info.ddr_bytes, PAGE_SIZE);
 	struct qnpu_mem *mem = &npu->mem;
 	int ret;
 
-	qnpu_pages_init(mem);
+	INIT_LIST_HEAD(&mem->mapped);
 	INIT_LIST_HEAD(&mem->external);
-	mutex_init(&mem->external_lock);
-	mutex_init(&mem->claim_lock);
 	INIT_LIST_HEAD(&mem->waiters);
 	INIT_LIST_HEAD(&mem->resident);
 	init_waitqueue_head(&mem->freed_wait);
-	mutex_init(&mem->card.lock);
-	ret = qnpu_mem_init_buddy(npu);
+	ret = qnpu_mem_init_locks(&npu->drm, mem);
+	if (!ret && bytes)
+		ret = gpu_buddy_init(&mem->card.buddy, bytes, PAGE_SIZE);
 	if (ret)
 		return ret;
 
 	ret = ttm_device_init(&mem->ttm, &qnpu_ttm_funcs, npu->drm.dev,
 			      npu->drm.anon_inode->i_mapping, npu->drm.vma_offset_manager, 0);
 	if (ret) {
-		qnpu_mem_fini_buddy(mem);
+		if (bytes)
+			gpu_buddy_fini(&mem->card.buddy);
 		return ret;
 	}
 
 	mem->card.base.func = &qnpu_card_funcs;
-	if (qnpu_mem_has_card(mem))
-		qnpu_manager_add(mem, &mem->card.base, TTM_PL_VRAM, qnpu_mem_card_bytes(npu));
-	mem->system.base.func = &qnpu_system_funcs;
-	mem->system.base.use_tt = true;
-	qnpu_manager_add(mem, &mem->system.base, TTM_PL_TT, qnpu_mem_system_bytes());
+	if (bytes)
+		qnpu_manager_add(mem, &mem->card.base, TTM_PL_VRAM, bytes);
+	mem->system.func = &qnpu_system_funcs;
+	mem->system.use_tt = true;
+	qnpu_manager_add(mem, &mem->system, TTM_PL_TT, qnpu_mem_system_bytes());
 
 	return drmm_add_action_or_reset(&npu->drm, qnpu_mem_fini, mem);
 }

@@ -14,6 +14,7 @@
 #include "qnpu_compat.h"
 
 struct qnpu_bo;
+struct page;
 struct qnpu_device;
 
 /*
@@ -26,76 +27,42 @@ struct qnpu_device;
 struct qnpu_card_manager {
 	/** @base: TTM's part */
 	struct ttm_resource_manager base;
-
 	/** @buddy: which parts are free, under @lock */
 	struct gpu_buddy buddy;
-
 	/** @lock: protects @buddy */
 	struct mutex lock;
-};
-
-/** struct qnpu_system_manager - system memory that the card may see */
-struct qnpu_system_manager {
-	/** @base: TTM's part */
-	struct ttm_resource_manager base;
-
-	/** @used: bytes in use */
-	atomic64_t used;
 };
 
 /** struct qnpu_mem - memory of a card */
 struct qnpu_mem {
 	/** @ttm: memory manager of both kinds */
 	struct ttm_device ttm;
-
 	/** @card: card DDR, TTM_PL_VRAM */
 	struct qnpu_card_manager card;
-
 	/** @system: system memory, TTM_PL_TT */
-	struct qnpu_system_manager system;
-
+	struct ttm_resource_manager system;
 	/** @mapped: pages of buffers that are mapped for DMA, under @mapped_lock */
 	struct list_head mapped;
-
-	/** @mapped_lock: protects @mapped and @gone; nothing inside of it */
+	/** @mapped_lock: protects @mapped; nothing inside of it */
 	struct mutex mapped_lock;
-
-	/** @gone: the device is, nothing is mapped any more; under @mapped_lock */
-	bool gone;
-
 	/** @external: buffers of memory of others that is mapped for DMA, under @external_lock */
 	struct list_head external;
-
 	/** @external_lock: protects @external and what its buffers have mapped; innermost */
 	struct mutex external_lock;
-
 	/** @detaching: imports that have left @external and are still attached */
 	atomic_t detaching;
-
-	/** @claim_lock: protects @waiters, @next_seq, @resident and all claims; innermost */
+	/** @claim_lock: protects @waiters, @resident and all claims; innermost */
 	struct mutex claim_lock;
-
 	/** @waiters: submissions (struct qnpu_residency) that wait for card memory, oldest first */
 	struct list_head waiters;
-
-	/** @next_seq: number of the next one */
-	u64 next_seq;
-
 	/** @resident: buffers on the card, in the order of their arrival */
 	struct list_head resident;
-
-	/** @system_full: an idle buffer could not leave the card in one of the last attempts */
-	bool system_full;
-
 	/** @freed: jobs that have freed their buffers; wraps */
 	atomic_t freed;
-
 	/** @freed_wait: woken when @freed moves */
 	wait_queue_head_t freed_wait;
-
 	/** @evicted: bytes of card buffers that are in system memory at present */
 	atomic64_t evicted;
-
 	/** @evictions: moves out of the card since the driver was bound */
 	atomic64_t evictions;
 };
@@ -104,10 +71,8 @@ struct qnpu_mem {
 struct qnpu_card_space {
 	/** @total: that buffers can have */
 	u64 total;
-
 	/** @free: not in use */
 	u64 free;
-
 	/** @largest: largest free block */
 	u64 largest;
 };
@@ -116,7 +81,6 @@ struct qnpu_card_space {
 struct qnpu_mem_run {
 	/** @addr: DDR offset or bus address */
 	u64 addr;
-
 	/** @bytes: length */
 	u64 bytes;
 };
@@ -129,6 +93,7 @@ void qnpu_mem_card_space(struct qnpu_device *npu, struct qnpu_card_space *space)
 void qnpu_mem_run(struct qnpu_bo *bo, bool system, u64 offset, struct qnpu_mem_run *run);
 void qnpu_mem_card_run(struct ttm_resource *res, u64 offset, struct qnpu_mem_run *run);
 void qnpu_mem_clear_card(struct qnpu_device *npu);
-int qnpu_mem_cpu_clear(struct qnpu_device *npu, u64 at, u64 bytes);
+int qnpu_mem_by_cpu(struct qnpu_device *npu, struct ttm_resource *card, struct page **pages,
+		    bool out);
 
 #endif

@@ -5,14 +5,11 @@
 #include <linux/types.h>
 
 struct qnpu_device;
-struct qnpu_mem;
 struct ttm_buffer_object;
 struct ttm_device;
 struct ttm_operation_ctx;
 struct ttm_tt;
 
-void qnpu_pages_init(struct qnpu_mem *mem);
-void qnpu_pages_fini(struct qnpu_mem *mem);
 void qnpu_pages_release_dma(struct qnpu_device *npu);
 
 struct ttm_tt *qnpu_pages_create(struct ttm_buffer_object *tbo, u32 page_flags);

@@ -482,10 +482,9 @@ static void qnpu_batch_claim(struct qnpu_batch *batch, struct qnpu_residency *re
 	struct qnpu_vma *vma;
 	u32 i = 0, r = 0;
 
-	qnpu_residency_claim_begin(residency);
+	qnpu_residency_queue(residency);
 	while ((vma = qnpu_batch_next(batch, &i, &r)))
-		qnpu_residency_claim_use(residency, vma->bo);
-	qnpu_residency_claim_end(residency);
+		qnpu_residency_use(residency, vma->bo);
 }
 
 /* Lock all buffers, make them resident, and commit. */
@@ -501,12 +500,11 @@ static int qnpu_batch_attempt(struct qnpu_batch *batch, struct qnpu_residency *r
 	if (ret)
 		return ret;
 
-	qnpu_residency_begin(residency);
 	drm_exec_init(&exec, DRM_EXEC_INTERRUPTIBLE_WAIT | DRM_EXEC_IGNORE_DUPLICATES, 0);
 	ret = qnpu_batch_lock_buffers(batch, &exec);
 	while (!ret && (vma = qnpu_batch_next(batch, &i, &r)))
-		ret = qnpu_residency_add(residency, vma);
-	if (ret == -ENOSPC && residency->evict)
+		ret = qnpu_residency_add(vma);
+	if (ret == -ENOSPC)
 		qnpu_batch_claim(batch, residency);
 	if (!ret)
 		ret = qnpu_batch_commit_locked(batch);
@@ -520,7 +518,7 @@ static int qnpu_batch_commit(struct qnpu_batch *batch)
 	struct qnpu_residency residency;
 	int ret;
 
-	qnpu_residency_init(&residency, batch->ctx->npu);
+	qnpu_residency_init(&residency, batch->ctx);
 	do {
 		ret = qnpu_batch_attempt(batch, &residency);
 		if (ret)
