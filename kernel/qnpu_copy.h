@@ -14,23 +14,18 @@ struct qnpu_device;
 struct qnpu_vm;
 struct ttm_resource;
 
-/** struct qnpu_copy - the driver's own queue of the card, which zeroes and moves memory */
+/* The driver's own queue of the card, which zeroes and moves memory. */
 struct qnpu_copy {
-	/** @ctx: queue, NULL: the CPU does everything; constant inside drm_dev_enter() */
+	/* queue, NULL: the CPU does everything; constant inside drm_dev_enter() */
 	struct qnpu_ctx *ctx;
-	/** @vm: its address space */
-	struct qnpu_vm *vm;
-	/** @card: where buffers' part of the DDR is mapped in @vm */
-	struct drm_mm_node card;
-	/** @lock: protects @commands and @paused_until; held while a job of them runs */
+	struct qnpu_vm *vm;		/* its address space */
+	struct drm_mm_node card;	/* where buffers' part of the DDR is mapped in vm */
+	/* protects commands and paused_until; held while a job of them runs */
 	struct mutex lock;
-	/** @commands: commands of one job, coherent */
-	struct npu_cmd_copy *commands;
-	/** @commands_dma: its bus address */
-	dma_addr_t commands_dma;
-	/** @commands_node: where it is mapped in @vm */
-	struct drm_mm_node commands_node;
-	/** @paused_until: when the card is asked again, after its cores were busy; jiffies */
+	struct npu_cmd_copy *commands;	/* commands of one job, coherent */
+	dma_addr_t commands_dma;	/* its bus address */
+	struct drm_mm_node commands_node; /* where it is mapped in vm */
+	/* when the card is asked again, after its cores were busy; jiffies */
 	unsigned long paused_until;
 };
 

@@ -12,34 +12,28 @@ struct drm_printer;
 struct qnpu_ctx_job;
 struct qnpu_device;
 
-/** struct qnpu_coredump - the dump that is being made: there is room for one */
+/* The dump that is being made: there is room for one. */
 struct qnpu_coredump {
-	/** @busy: bit 0: a dump is being made, and its maker owns all below */
+	/* bit 0: a dump is being made, and its maker owns all below */
 	unsigned long busy;
 
-	/** @limit: how often that may be */
-	struct ratelimit_state limit;
+	struct ratelimit_state limit;	/* how often that may be */
 
-	/** @work: writes what is not yet written, and hands it to user space */
+	/* writes what is not yet written, and hands it to user space */
 	struct work_struct work;
 
-	/** @job: with a reference */
-	struct qnpu_ctx_job *job;
+	struct qnpu_ctx_job *job;	/* with a reference */
 
 	const char *reason;
 
-	/** @asid: address space of the job when it failed */
-	u32 asid;
+	u32 asid;			/* address space of the job when it failed */
 
-	/** @completed: @cqe is there */
-	bool completed;
+	bool completed;			/* cqe is there */
 	struct npu_cqe cqe;
 
-	/** @text: NULL: not yet written */
-	char *text;
+	char *text;			/* NULL: not yet written */
 
-	/** @used: characters */
-	size_t used;
+	size_t used;			/* characters */
 };
 
 void qnpu_coredump_init(struct qnpu_device *npu);

@@ -9,27 +9,23 @@
 
 struct qnpu_device;
 
-/** struct qnpu_busy - what the cores had counted when somebody looked */
+/* What the cores had counted when somebody looked. */
 struct qnpu_busy {
-	/** @card_ns: when that was, by the card's clock; 0: never */
-	u64 card_ns;
+	u64 card_ns;			/* when that was, by the card's clock; 0: never */
 
-	/** @busy_ns: time in which each core had a job */
-	u64 busy_ns[NPU_MAX_CORES];
+	u64 busy_ns[NPU_MAX_CORES];	/* time in which each core had a job */
 };
 
-/** struct qnpu_clock - the device's clock */
+/* The device's clock. */
 struct qnpu_clock {
-	/** @state: clock state; written by devfreq under its lock, restored after a reset */
+	/* clock state; written by devfreq under its lock, restored after a reset */
 	u32 state;
 
-	/** @last: when devfreq asked for the load; under its lock */
-	struct qnpu_busy last;
+	struct qnpu_busy last;		/* when devfreq asked for the load; under its lock */
 
-	/** @profile: constant after probe */
-	struct devfreq_dev_profile profile;
+	struct devfreq_dev_profile profile; /* constant after probe */
 
-	/** @devfreq: NULL: the clock stays at its highest; constant after probe */
+	/* NULL: the clock stays at its highest; constant after probe */
 	struct devfreq *devfreq;
 };
 

@@ -111,10 +111,6 @@ static void qnpu_gem_free(struct drm_gem_object *obj)
 	struct qnpu_device *npu = to_qnpu_device(obj->dev);
 	struct qnpu_bo *bo = gem_to_qnpu_bo(obj);
 
-	/* Memory is free when the close returns, even if it was still being zeroed. */
-	if (!bo->dma_buf)
-		dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, false,
-				      MAX_SCHEDULE_TIMEOUT);
 	/* The device has no access any more, whenever TTM's work comes. */
 	if (bo->dma_buf || bo->userptr) {
 		mutex_lock(&npu->mem.external_lock);
@@ -195,27 +191,6 @@ static int qnpu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	return ret;
 }
 
-/* Waits until memory is zeroed, without mmap_lock where that is allowed, and retries the access. */
-static vm_fault_t qnpu_gem_fault_wait(struct vm_fault *vmf, struct qnpu_bo *bo)
-{
-	bool retry = fault_flag_allow_retry_first(vmf->flags);
-	struct drm_gem_object *obj = &bo->tbo.base;
-
-	if (retry && vmf->flags & FAULT_FLAG_RETRY_NOWAIT)
-		return VM_FAULT_RETRY;
-	if (retry) {
-		drm_gem_object_get(obj);
-		mmap_read_unlock(vmf->vma->vm_mm);
-		dma_resv_unlock(obj->resv);
-	}
-	dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, true, MAX_SCHEDULE_TIMEOUT);
-	if (!retry)
-		return VM_FAULT_NOPAGE;
-	drm_gem_object_put(obj);
-
-	return VM_FAULT_RETRY;
-}
-
 /*
  * Maps a dummy page where the device is removed or lost. The page belongs to the buffer, which
  * bounds and charges it: mappings can be made without end, of a dma-buf, too.
@@ -277,8 +252,8 @@ static vm_fault_t qnpu_gem_fault_card(struct vm_fault *vmf, struct qnpu_bo *bo)
 }
 
 /*
- * Memory is never mapped before it is zeroed. Zeroing fails only if the card is lost, and then all
- * of the card is zeroed before it is mapped again, see qnpu_recover_take_back().
+ * Zeroing of new memory fails only if the card is lost, and then all of the card is zeroed before
+ * it is mapped again, see qnpu_recover_take_back().
  */
 static vm_fault_t qnpu_gem_fault_reserved(struct vm_fault *vmf, struct qnpu_bo *bo)
 {
@@ -287,11 +262,8 @@ static vm_fault_t qnpu_gem_fault_reserved(struct vm_fault *vmf, struct qnpu_bo *
 
 	if (bo->sealed)
 		return VM_FAULT_SIGBUS;
-	if (bo->tbo.resource && bo->tbo.resource->mem_type == TTM_PL_VRAM) {
-		if (!dma_resv_test_signaled(bo->tbo.base.resv, DMA_RESV_USAGE_KERNEL))
-			return qnpu_gem_fault_wait(vmf, bo);
+	if (bo->tbo.resource && bo->tbo.resource->mem_type == TTM_PL_VRAM)
 		return qnpu_gem_fault_card(vmf, bo);
-	}
 
 	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
 		return qnpu_gem_fault_dummy(vmf, bo);
@@ -603,7 +575,6 @@ int qnpu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file
 	struct drm_npu_bo_seal *args = data;
 	struct drm_gem_object *obj;
 	struct qnpu_bo *bo;
-	long wait;
 	int ret;
 
 	if (args->pad)
@@ -614,9 +585,7 @@ int qnpu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file
 		return -ENOENT;
 	bo = gem_to_qnpu_bo(obj);
 
-	/* Zeroing of a new buffer is waited for; unfinished jobs are an error. */
-	wait = dma_resv_wait_timeout(obj->resv, DMA_RESV_USAGE_KERNEL, true, MAX_SCHEDULE_TIMEOUT);
-	ret = wait < 0 ? wait : dma_resv_lock_interruptible(obj->resv, NULL);
+	ret = dma_resv_lock_interruptible(obj->resv, NULL);
 	if (ret)
 		goto out;
 

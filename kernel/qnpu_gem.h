@@ -25,76 +25,66 @@ struct sg_table;
 
 /** enum qnpu_claim - what a submission that waits for card memory wants of a buffer */
 enum qnpu_claim {
-	/** @QNPU_CLAIM_NONE: nothing */
+	/* nothing */
 	QNPU_CLAIM_NONE,
-	/** @QNPU_CLAIM_USE: it names the buffer: nobody moves it out again meanwhile */
+	/* it names the buffer: nobody moves it out again meanwhile */
 	QNPU_CLAIM_USE,
-	/** @QNPU_CLAIM_ROOM: the room of the buffer, as soon as its jobs are finished */
+	/* the room of the buffer, as soon as its jobs are finished */
 	QNPU_CLAIM_ROOM,
 };
 
-/** struct qnpu_bo - a buffer */
+/* A buffer. */
 struct qnpu_bo {
-	/** @tbo: base class; TTM's object, and in it the GEM object */
-	struct ttm_buffer_object tbo;
+	struct ttm_buffer_object tbo;	/* base class; TTM's object, and in it the GEM object */
 	/**
 	 * @flags: DRM_NPU_BO_CARD or DRM_NPU_BO_SYSTEM, with the latter also DRM_NPU_BO_PINNED and
 	 * DRM_NPU_BO_READONLY; constant
 	 */
 	u32 flags;
-	/** @dma_buf: imported dma-buf, with a reference; NULL: none */
-	struct dma_buf *dma_buf;
-	/** @maker: drm_file.client_id of its first file; constant, 0 for imports */
+	struct dma_buf *dma_buf;	/* imported dma-buf, with a reference; NULL: none */
+	/* drm_file.client_id of its first file; constant, 0 for imports */
 	u64 maker;
-	/** @handle: handle in that file */
-	u32 handle;
-	/** @external_link: in qnpu_mem.external while memory of others is mapped; external_lock */
+	u32 handle;			/* handle in that file */
+	/* in qnpu_mem.external while memory of others is mapped; external_lock */
 	struct list_head external_link;
-	/** @owner: address space of its maker, with a reference; NULL: none */
+	/* address space of its maker, with a reference; NULL: none */
 	struct qnpu_vm *owner;
-	/** @memcg: cgroup that its pages are charged to, with a reference; NULL: none */
+	/* cgroup that its pages are charged to, with a reference; NULL: none */
 	struct mem_cgroup *memcg;
-	/** @userptr: pinned memory of a process, owned; NULL: none */
-	struct qnpu_userptr *userptr;
-	/** @dummy: page that is mapped once the device is lost; under the reservation lock */
+	struct qnpu_userptr *userptr;	/* pinned memory of a process, owned; NULL: none */
+	/* page that is mapped once the device is lost; under the reservation lock */
 	struct page *dummy;
-	/** @sealed: no CPU access, no writing job; set once, under the reservation lock */
+	/* no CPU access, no writing job; set once, under the reservation lock */
 	bool sealed;
-	/** @uncached: it has been mapped past the caches; set once, read without a lock */
+	/* it has been mapped past the caches; set once, read without a lock */
 	bool uncached;
-	/** @lost: its contents were lost with the card before it moved; reservation lock */
+	/* its contents were lost with the card before it moved; reservation lock */
 	bool lost;
-	/** @losses: qnpu_device.losses when its contents became valid; reservation lock */
+	/* qnpu_device.losses when its contents became valid; reservation lock */
 	u32 losses;
-	/** @leaving: it takes no new jobs, since it is to move */
-	atomic_t leaving;
-	/** @resident_link: in qnpu_mem.resident while it is on the card, under claim_lock */
+	atomic_t leaving;		/* it takes no new jobs, since it is to move */
+	/* in qnpu_mem.resident while it is on the card, under claim_lock */
 	struct list_head resident_link;
-	/** @claim_link: in qnpu_residency.claims of the claimant, under qnpu_mem.claim_lock */
+	/* in qnpu_residency.claims of the claimant, under qnpu_mem.claim_lock */
 	struct list_head claim_link;
-	/** @claim: what the claimant wants, under qnpu_mem.claim_lock */
-	enum qnpu_claim claim;
-	/** @mem_type: TTM_PL_ or QNPU_BO_NOWHERE; written under the reservation lock */
+	enum qnpu_claim claim;		/* what the claimant wants, under qnpu_mem.claim_lock */
+	/* TTM_PL_ or QNPU_BO_NOWHERE; written under the reservation lock */
 	u32 mem_type;
-	/** @vma_lock: protects @vmas; inside of the reservation lock, outside of qnpu_vm.lock */
+	/* protects vmas; inside of the reservation lock, outside of qnpu_vm.lock */
 	struct mutex vma_lock;
-	/** @vmas: address spaces that the buffer has an address in */
-	struct list_head vmas;
+	struct list_head vmas;		/* address spaces that the buffer has an address in */
 };
 
 /* A buffer that has not got memory yet, or any more. */
 #define QNPU_BO_NOWHERE	U32_MAX
 
-/** struct qnpu_gem_usage - memory that a file has handles of, bytes */
+/* Memory that a file has handles of, bytes. */
 struct qnpu_gem_usage {
-	/** @card: buffers for the card; @resident is without evicted ones */
-	struct drm_memory_stats card;
-	/** @system: buffers in system memory; @resident is with evicted ones */
+	struct drm_memory_stats card;	/* buffers for the card; resident is without evicted ones */
+	/* buffers in system memory; resident is with evicted ones */
 	struct drm_memory_stats system;
-	/** @evicted: card buffers that are in system memory at present */
-	u64 evicted;
-	/** @largest: size of the largest buffer */
-	u64 largest;
+	u64 evicted;			/* card buffers that are in system memory at present */
+	u64 largest;			/* size of the largest buffer */
 };
 
 static inline struct qnpu_bo *to_qnpu_bo(struct ttm_buffer_object *tbo)

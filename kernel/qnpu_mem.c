@@ -38,25 +38,19 @@
 /* From this size on the card zeroes new memory: before, the CPU is done before the card begins. */
 #define QNPU_CLEAR_BY_CARD	SZ_256K
 
-/** struct qnpu_card_extent - a contiguous part of a piece of DDR */
+/* A contiguous part of a piece of DDR. */
 struct qnpu_card_extent {
-	/** @offset: of its first byte in the buffer */
-	u64 offset;
-	/** @addr: DDR offset of that byte */
-	u64 addr;
-	/** @bytes: size */
-	u64 bytes;
+	u64 offset;			/* of its first byte in the buffer */
+	u64 addr;			/* DDR offset of that byte */
+	u64 bytes;			/* size */
 };
 
-/** struct qnpu_card_resource - a piece of DDR */
+/* A piece of DDR. */
 struct qnpu_card_resource {
-	/** @base: TTM's part */
-	struct ttm_resource base;
-	/** @blocks: buddy blocks, in the order of the buffer's pages */
-	struct list_head blocks;
-	/** @count: entries of @extents */
-	u32 count;
-	/** @extents: the same as extents in that order, neighbours merged */
+	struct ttm_resource base;	/* TTM's part */
+	struct list_head blocks;	/* buddy blocks, in the order of the buffer's pages */
+	u32 count;			/* entries of extents */
+	/* the same as extents in that order, neighbours merged */
 	struct qnpu_card_extent extents[];
 };
 

@@ -23,66 +23,48 @@ struct qnpu_device;
  */
 #define QNPU_GFP_USER	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
-/** struct qnpu_card_manager - the card's DDR */
+/* The card's DDR. */
 struct qnpu_card_manager {
-	/** @base: TTM's part */
-	struct ttm_resource_manager base;
-	/** @buddy: which parts are free, under @lock */
-	struct gpu_buddy buddy;
-	/** @lock: protects @buddy */
-	struct mutex lock;
+	struct ttm_resource_manager base; /* TTM's part */
+	struct gpu_buddy buddy;		/* which parts are free, under lock */
+	struct mutex lock;		/* protects buddy */
 };
 
-/** struct qnpu_mem - memory of a card */
+/* Memory of a card. */
 struct qnpu_mem {
-	/** @ttm: memory manager of both kinds */
-	struct ttm_device ttm;
-	/** @card: card DDR, TTM_PL_VRAM */
-	struct qnpu_card_manager card;
-	/** @system: system memory, TTM_PL_TT */
-	struct ttm_resource_manager system;
-	/** @mapped: pages of buffers that are mapped for DMA, under @mapped_lock */
+	struct ttm_device ttm;		/* memory manager of both kinds */
+	struct qnpu_card_manager card;	/* card DDR, TTM_PL_VRAM */
+	struct ttm_resource_manager system; /* system memory, TTM_PL_TT */
+	/* pages of buffers that are mapped for DMA, under mapped_lock */
 	struct list_head mapped;
-	/** @mapped_lock: protects @mapped; nothing inside of it */
-	struct mutex mapped_lock;
-	/** @external: buffers of memory of others that is mapped for DMA, under @external_lock */
+	struct mutex mapped_lock;	/* protects mapped; nothing inside of it */
+	/* buffers of memory of others that is mapped for DMA, under external_lock */
 	struct list_head external;
-	/** @external_lock: protects @external and what its buffers have mapped; innermost */
+	/* protects external and what its buffers have mapped; innermost */
 	struct mutex external_lock;
-	/** @detaching: imports that have left @external and are still attached */
-	atomic_t detaching;
-	/** @claim_lock: protects @waiters, @resident and all claims; innermost */
-	struct mutex claim_lock;
-	/** @waiters: submissions (struct qnpu_residency) that wait for card memory, oldest first */
+	atomic_t detaching;		/* imports that have left external and are still attached */
+	struct mutex claim_lock;	/* protects waiters, resident and all claims; innermost */
+	/* submissions (struct qnpu_residency) that wait for card memory, oldest first */
 	struct list_head waiters;
-	/** @resident: buffers on the card, in the order of their arrival */
-	struct list_head resident;
-	/** @freed: jobs that have freed their buffers; wraps */
-	atomic_t freed;
-	/** @freed_wait: woken when @freed moves */
-	wait_queue_head_t freed_wait;
-	/** @evicted: bytes of card buffers that are in system memory at present */
+	struct list_head resident;	/* buffers on the card, in the order of their arrival */
+	atomic_t freed;			/* jobs that have freed their buffers; wraps */
+	wait_queue_head_t freed_wait;	/* woken when freed moves */
+	/* bytes of card buffers that are in system memory at present */
 	atomic64_t evicted;
-	/** @evictions: moves out of the card since the driver was bound */
-	atomic64_t evictions;
+	atomic64_t evictions;		/* moves out of the card since the driver was bound */
 };
 
-/** struct qnpu_card_space - how full the card's DDR is, bytes */
+/* How full the card's DDR is, bytes. */
 struct qnpu_card_space {
-	/** @total: that buffers can have */
-	u64 total;
-	/** @free: not in use */
-	u64 free;
-	/** @largest: largest free block */
-	u64 largest;
+	u64 total;			/* that buffers can have */
+	u64 free;			/* not in use */
+	u64 largest;			/* largest free block */
 };
 
-/** struct qnpu_mem_run - a stretch of a buffer that is contiguous for the card */
+/* A stretch of a buffer that is contiguous for the card. */
 struct qnpu_mem_run {
-	/** @addr: DDR offset or bus address */
-	u64 addr;
-	/** @bytes: length */
-	u64 bytes;
+	u64 addr;			/* DDR offset or bus address */
+	u64 bytes;			/* length */
 };
 
 int qnpu_mem_init(struct qnpu_device *npu);

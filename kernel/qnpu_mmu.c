@@ -34,24 +34,16 @@
 /* An invalidation waits for accesses, not for jobs; a software model on a busy host is slow. */
 #define QNPU_INV_TIMEOUT	(5 * HZ)
 
-/** struct qnpu_pt - a table; under the lock of its address space */
+/* A table; under the lock of its address space. */
 struct qnpu_pt {
-	/** @entries: its memory */
-	u64 *entries;
-	/** @dma: its bus address; valid until qnpu_mmu.gone */
-	dma_addr_t dma;
-	/** @live: in qnpu_mmu.live, under its lock */
-	struct list_head live;
-	/** @link: in a list of tables to be freed */
-	struct list_head link;
-	/** @used: valid entries */
-	u32 used;
-	/** @level: 3 for the root to 0 */
-	u32 level;
-	/** @leaf: entries that are valid leaves */
-	DECLARE_BITMAP(leaf, NPU_PT_ENTRIES);
-	/** @child: tables below; only above level 0 */
-	struct qnpu_pt *child[];
+	u64 *entries;			/* its memory */
+	dma_addr_t dma;			/* its bus address; valid until qnpu_mmu.gone */
+	struct list_head live;		/* in qnpu_mmu.live, under its lock */
+	struct list_head link;		/* in a list of tables to be freed */
+	u32 used;			/* valid entries */
+	u32 level;			/* 3 for the root to 0 */
+	DECLARE_BITMAP(leaf, NPU_PT_ENTRIES); /* entries that are valid leaves */
+	struct qnpu_pt *child[];	/* tables below; only above level 0 */
 };
 
 /* Whole pages of the device. */
@@ -350,14 +342,12 @@ int qnpu_space_map(struct qnpu_space *space, u64 va, struct qnpu_bo *bo, bool sy
 	return 0;
 }
 
-/** struct qnpu_unmap - result of clearing entries */
+/* Result of clearing entries. */
 struct qnpu_unmap {
-	/** @empty: tables without entries, freed after the invalidation */
-	struct list_head empty;
-	/** @start: first address to invalidate: empty tables extend the range to all they cover */
+	struct list_head empty;		/* tables without entries, freed after the invalidation */
+	/* first address to invalidate: empty tables extend the range to all they cover */
 	u64 start;
-	/** @end: address behind the last one */
-	u64 end;
+	u64 end;			/* address behind the last one */
 };
 
 /*

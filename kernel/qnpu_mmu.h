@@ -16,33 +16,25 @@ struct qnpu_device;
 struct qnpu_mem_run;
 struct qnpu_pt;
 
-/** struct qnpu_mmu - page tables of a device, in system memory */
+/* Page tables of a device, in system memory. */
 struct qnpu_mmu {
-	/** @asid_entries: ASID table, coherent memory; freed by a removal */
-	struct npu_asid_entry *asid_entries;
-	/** @asid_table: its bus address */
-	dma_addr_t asid_table;
-	/** @live: tables in use (struct qnpu_pt), under @live_lock */
-	struct list_head live;
-	/** @gone: no table is mapped for DMA any more, under @live_lock */
-	bool gone;
-	/** @live_lock: protects @live and @gone; innermost */
-	struct mutex live_lock;
-	/** @tables_used: tables in @live */
-	atomic_t tables_used;
-	/** @asids: ASIDs in use; locks itself */
-	struct ida asids;
-	/** @idle: address spaces that keep an ASID without using it, oldest first; @inv_lock */
+	struct npu_asid_entry *asid_entries; /* ASID table, coherent memory; freed by a removal */
+	dma_addr_t asid_table;		/* its bus address */
+	struct list_head live;		/* tables in use (struct qnpu_pt), under live_lock */
+	bool gone;			/* no table is mapped for DMA any more, under live_lock */
+	struct mutex live_lock;		/* protects live and gone; innermost */
+	atomic_t tables_used;		/* tables in live */
+	struct ida asids;		/* ASIDs in use; locks itself */
+	/* address spaces that keep an ASID without using it, oldest first; inv_lock */
 	struct list_head idle;
 	/**
 	 * @inv_lock: protects the invalidation registers, the ASIDs of address spaces, and writes
 	 * of @generation
 	 */
 	struct mutex inv_lock;
-	/** @generation: moves with each device reset, which forgets all translations */
+	/* moves with each device reset, which forgets all translations */
 	u32 generation;
-	/** @inv_wait: woken when invalidations complete */
-	wait_queue_head_t inv_wait;
+	wait_queue_head_t inv_wait;	/* woken when invalidations complete */
 };
 
 /* The ASID of an address space that has none. */
@@ -54,26 +46,19 @@ struct qnpu_mmu {
  * Protected by the lock of the struct qnpu_vm that embeds it, if not said otherwise.
  */
 struct qnpu_space {
-	/** @npu: device */
-	struct qnpu_device *npu;
-	/** @root: level 3 table */
-	struct qnpu_pt *root;
-	/** @asid: its number or QNPU_NO_ASID, under qnpu_mmu.inv_lock */
-	int asid;
-	/** @users: queues that use it, under qnpu_mmu.inv_lock */
-	u32 users;
-	/** @idle: in qnpu_mmu.idle while it has an ASID without users, under qnpu_mmu.inv_lock */
+	struct qnpu_device *npu;	/* device */
+	struct qnpu_pt *root;		/* level 3 table */
+	int asid;			/* its number or QNPU_NO_ASID, under qnpu_mmu.inv_lock */
+	u32 users;			/* queues that use it, under qnpu_mmu.inv_lock */
+	/* in qnpu_mmu.idle while it has an ASID without users, under qnpu_mmu.inv_lock */
 	struct list_head idle;
 };
 
-/** struct qnpu_space_usage - what an address space consists of */
+/* What an address space consists of. */
 struct qnpu_space_usage {
-	/** @tables: tables of each level */
-	u32 tables[NPU_PT_LEVELS];
-	/** @small: leaves that map a page */
-	u32 small;
-	/** @large: leaves that map a block */
-	u32 large;
+	u32 tables[NPU_PT_LEVELS];	/* tables of each level */
+	u32 small;			/* leaves that map a page */
+	u32 large;			/* leaves that map a block */
 };
 
 int qnpu_mmu_init(struct qnpu_device *npu);

@@ -25,13 +25,11 @@
 /* The largest piece: a block that one entry of a page table maps. */
 #define QNPU_MAX_ORDER	(21 - PAGE_SHIFT)
 
-/** struct qnpu_tt - pages of a buffer */
+/* Pages of a buffer. */
 struct qnpu_tt {
-	/** @base: TTM's part */
-	struct ttm_tt base;
-	/** @bo: whose */
-	struct qnpu_bo *bo;
-	/** @link: in qnpu_mem.mapped while its pages are mapped for DMA, under mapped_lock */
+	struct ttm_tt base;		/* TTM's part */
+	struct qnpu_bo *bo;		/* whose */
+	/* in qnpu_mem.mapped while its pages are mapped for DMA, under mapped_lock */
 	struct list_head link;
 };
 

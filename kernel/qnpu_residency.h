@@ -12,23 +12,19 @@ struct qnpu_mem;
 struct qnpu_vma;
 struct task_struct;
 
-/** struct qnpu_residency - a submission whose buffers have to come to the card */
+/* A submission whose buffers have to come to the card. */
 struct qnpu_residency {
-	/** @ctx: its context */
-	struct qnpu_ctx *ctx;
-	/** @mem: memory of the device */
-	struct qnpu_mem *mem;
-	/** @task: the submitter */
-	struct task_struct *task;
-	/** @link: in qnpu_mem.waiters while it waits for card memory, under qnpu_mem.claim_lock */
+	struct qnpu_ctx *ctx;		/* its context */
+	struct qnpu_mem *mem;		/* memory of the device */
+	struct task_struct *task;	/* the submitter */
+	/* in qnpu_mem.waiters while it waits for card memory, under qnpu_mem.claim_lock */
 	struct list_head link;
-	/** @claims: buffers that it has a claim on, under qnpu_mem.claim_lock */
+	/* buffers that it has a claim on, under qnpu_mem.claim_lock */
 	struct list_head claims;
-	/** @missing: bytes of its buffers that the last attempt has not brought to the card */
+	/* bytes of its buffers that the last attempt has not brought to the card */
 	u64 missing;
-	/** @seen: qnpu_mem.freed before the attempt */
-	u32 seen;
-	/** @tries: attempts that have failed while all that it claims was idle */
+	u32 seen;			/* qnpu_mem.freed before the attempt */
+	/* attempts that have failed while all that it claims was idle */
 	u32 tries;
 };
 

@@ -13,21 +13,17 @@ struct qnpu_bo;
 struct qnpu_device;
 struct sg_table;
 
-/** struct qnpu_userptr - pinned memory of a process; constant after creation but for @sg */
+/* Pinned memory of a process; constant after creation but for @sg. */
 struct qnpu_userptr {
-	/** @mm: a reference to the structure only, the process may be gone */
+	/* a reference to the structure only, the process may be gone */
 	struct mm_struct *mm;
-	/** @payer: user whose locked memory it is, with a reference; NULL: not counted */
+	/* user whose locked memory it is, with a reference; NULL: not counted */
 	const struct cred *payer;
-	/** @readonly: jobs do not write it */
-	bool readonly;
-	/** @count: pages that are accounted */
-	unsigned long count;
-	/** @pinned: entries of @pages; @count after creation */
-	unsigned long pinned;
-	/** @pages: pinned pages */
-	struct page **pages;
-	/** @sg: their DMA mapping; NULL once the device is removed, qnpu_mem.external_lock */
+	bool readonly;			/* jobs do not write it */
+	unsigned long count;		/* pages that are accounted */
+	unsigned long pinned;		/* entries of pages; count after creation */
+	struct page **pages;		/* pinned pages */
+	/* their DMA mapping; NULL once the device is removed, qnpu_mem.external_lock */
 	struct sg_table *sg;
 };
 

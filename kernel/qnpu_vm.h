@@ -25,54 +25,44 @@ struct qnpu_device;
 #define QNPU_VA_WINDOWS	(BIT_ULL(NPU_VA_BITS) / QNPU_VA_WINDOW)
 #define QNPU_VA_EMPTY	SZ_4G
 
-/** struct qnpu_vm - address space of a file */
+/* Address space of a file. */
 struct qnpu_vm {
-	/** @kref: the file, its contexts and each mapping hold references */
+	/* the file, its contexts and each mapping hold references */
 	struct kref kref;
-	/** @npu: device */
-	struct qnpu_device *npu;
-	/** @lock: protects @mm, @space and @card; inside of reservation and mapping locks */
+	struct qnpu_device *npu;	/* device */
+	/* protects mm, space and card; inside of reservation and mapping locks */
 	struct mutex lock;
-	/** @mm: addresses in use */
-	struct drm_mm mm;
-	/** @space: page tables */
-	struct qnpu_space space;
-	/** @card: bytes of card buffers that have an address here, evicted ones included */
+	struct drm_mm mm;		/* addresses in use */
+	struct qnpu_space space;	/* page tables */
+	/* bytes of card buffers that have an address here, evicted ones included */
 	u64 card;
-	/** @pairs: queue pairs of the card that its contexts have, under hw_lock */
+	/* queue pairs of the card that its contexts have, under hw_lock */
 	u32 pairs;
-	/** @resident: bytes of its own buffers that are on the card, under qnpu_mem.claim_lock */
+	/* bytes of its own buffers that are on the card, under qnpu_mem.claim_lock */
 	u64 resident;
-	/** @passed: claims have gone over all its buffers, under qnpu_mem.claim_lock */
+	/* claims have gone over all its buffers, under qnpu_mem.claim_lock */
 	bool passed;
-	/** @cycles: modelled cycles of the file's finished jobs, by core */
-	atomic64_t cycles[NPU_MAX_CORES];
-	/** @busy_ns: time that each core was busy with the file's finished jobs */
+	atomic64_t cycles[NPU_MAX_CORES]; /* modelled cycles of the file's finished jobs, by core */
+	/* time that each core was busy with the file's finished jobs */
 	atomic64_t busy_ns[NPU_MAX_CORES];
-	/** @submissions: the file's submissions, of one job or more */
-	atomic64_t submissions;
-	/** @jobs: the file's finished jobs */
-	atomic64_t jobs;
-	/** @releasing: finished jobs that still have to drop mappings; qnpu_vm_wait_released() */
+	atomic64_t submissions;		/* the file's submissions, of one job or more */
+	atomic64_t jobs;		/* the file's finished jobs */
+	/* finished jobs that still have to drop mappings; qnpu_vm_wait_released() */
 	atomic_t releasing;
 };
 
-/** struct qnpu_vma - a buffer in an address space */
+/* A buffer in an address space. */
 struct qnpu_vma {
-	/** @kref: each handle and each unfinished job hold a reference */
-	struct kref kref;
-	/** @vm: address space, with a reference */
-	struct qnpu_vm *vm;
-	/** @bo: buffer, with a reference */
-	struct qnpu_bo *bo;
-	/** @link: in the buffer's list, under its vma_lock */
-	struct list_head link;
+	struct kref kref;		/* each handle and each unfinished job hold a reference */
+	struct qnpu_vm *vm;		/* address space, with a reference */
+	struct qnpu_bo *bo;		/* buffer, with a reference */
+	struct list_head link;		/* in the buffer's list, under its vma_lock */
 	/**
 	 * @mapped: the page tables show the buffer; under the address space's lock, and changed
 	 * only with the buffer's reservation lock held, except at the very end
 	 */
 	bool mapped;
-	/** @node: place, guard gap included; under the address space's lock */
+	/* place, guard gap included; under the address space's lock */
 	struct drm_mm_node node;
 };
 

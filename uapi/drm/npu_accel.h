@@ -229,16 +229,14 @@ struct drm_npu_bo_info {
 #define DRM_NPU_BO_IMPORTED	0x400	/* the memory belongs to the exporter of a dma-buf */
 /* DRM_IOCTL_NPU_BO_USERPTR: the memory is that of a process */
 #define DRM_NPU_BO_PINNED	0x800
-/* DRM_IOCTL_NPU_BO_USERPTR: memory of its own, DRM_IOCTL_NPU_BO_SYNC copies */
-#define DRM_NPU_BO_BOUNCE	0x1000
-#define DRM_NPU_BO_READONLY	0x2000	/* jobs may only read it */
+#define DRM_NPU_BO_READONLY	0x1000	/* jobs may only read it */
 /*
  * The device was lost and came back with empty memory: the contents are zeros. A job that names the
  * buffer fails with -ENODATA until the buffer is replaced: by DRM_IOCTL_NPU_BO_SYNC with
  * DRM_NPU_SYNC_TO_DEVICE for all of it, or by a job that writes all of it and does not read it.
  * Sealed buffers stay lost.
  */
-#define DRM_NPU_BO_LOST		0x4000
+#define DRM_NPU_BO_LOST		0x2000
 
 #define DRM_NPU_SYNC_TO_DEVICE		0x1	/* the CPU wrote: make it visible to the chip */
 #define DRM_NPU_SYNC_FROM_DEVICE	0x2	/* the chip wrote: make it visible to the CPU */
@@ -248,10 +246,7 @@ struct drm_npu_bo_info {
  *
  * Of exactly that range, but where the processors' cache lines (cache_line) reach beyond it: what
  * is beside the range in such a line must not be written by the one side while it is by the other.
- * Only that of a DRM_NPU_BO_IMPORTED buffer, which is its exporter's business, waits for jobs. Of a
- * DRM_NPU_BO_BOUNCE buffer it copies the range from (TO_DEVICE) or to (FROM_DEVICE, nothing for a
- * read-only one) the memory of the process: -EPERM in any other process, -EFAULT where that memory
- * is not accessible (part of the range may be copied then).
+ * Only that of a DRM_NPU_BO_IMPORTED buffer, which is its exporter's business, waits for jobs.
  */
 struct drm_npu_bo_sync {
 	__u32 handle;
@@ -264,8 +259,6 @@ struct drm_npu_bo_sync {
 
 /* jobs only read; the memory may be read-only for the process, too */
 #define DRM_NPU_USERPTR_READONLY	0x1
-/* rather a bounce buffer than an error, where the memory cannot be pinned */
-#define DRM_NPU_USERPTR_BOUNCE		0x2
 
 /**
  * struct drm_npu_bo_userptr - make a system buffer of memory of the calling process
@@ -274,9 +267,7 @@ struct drm_npu_bo_sync {
  * whatever becomes of the range. They count against RLIMIT_MEMLOCK of the process (VmPin; not with
  * CAP_IPC_LOCK). -EFAULT: part of the range is not mapped, or not with the access that is needed;
  * -EOPNOTSUPP: it cannot be pinned for long (mappings of devices, shared writable mappings of files
- * on disk); -ENOMEM: RLIMIT_MEMLOCK, or not enough memory. With DRM_NPU_USERPTR_BOUNCE the last two
- * give a buffer with memory of its own instead, filled with zeros, see DRM_NPU_BO_BOUNCE;
- * DRM_IOCTL_NPU_BO_INFO tells which of them it became. Such buffers cannot be mapped, sealed or
+ * on disk); -ENOMEM: RLIMIT_MEMLOCK, or not enough memory. Such buffers cannot be mapped, sealed or
  * exported: -EOPNOTSUPP.
  */
 struct drm_npu_bo_userptr {

@@ -166,10 +166,24 @@ int try_card_bind(const char *address) { return try_write_file(driver_file("bind
 
 void card_unbind(const char *address) { write_file(driver_file("unbind"), address); }
 
+/* A node has the number of the device's folder, which is 0 only if no process has the old device open. */
+static bool card_has_node(const char *address) {
+  char path[160];
+  glob_t found;
+  bool there;
+
+  snprintf(path, sizeof(path), "%s/%s/accel/accel[0-9]*", driver_folder(), address);
+  if (glob(path, 0, NULL, &found)) return false;
+  snprintf(path, sizeof(path), "/dev/accel/%s", basename(found.gl_pathv[0]));
+  there = !access(path, R_OK);
+  globfree(&found);
+  return there;
+}
+
 void card_bind(const char *address) {
   write_file(driver_file("bind"), address);
-  for (int tries = 0; access("/dev/accel/accel0", R_OK); tries++) {
-    if (tries > FOREVER_MS / 10) fail_msg("bind: no accel0; a process that still has the old device open keeps it");
+  for (int tries = 0; !card_has_node(address); tries++) {
+    if (tries > FOREVER_MS / 10) fail_msg("bind: %s has no node in /dev/accel", address);
     usleep(10000);
   }
 }
