@@ -17,6 +17,7 @@ import argparse
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,24 +32,35 @@ BUILD = os.path.realpath(os.environ.get("NPU_BUILD", os.path.join(TOP, "build"))
 OUTPUT = os.path.join(BUILD, "coverage")
 COUNTERS = os.path.join(OUTPUT, "counters")  # ARCHITECTURE/RUN-BOOT/*.gcda, written by tests/guest/check.py
 CHECK = os.path.join(TOP, "tests", "guest", "check.py")
-# Sources that count, by their path in the checkout.
-SOURCES, TESTS = r"kernel/qnpu_.*\.[ch]$", r"kernel/qnpu_.*_test\.c$"
+# Sources that count, by their names: neither KUnit tests nor functions that the macros of trace events make.
+SOURCES, OTHERS = re.compile(r"qnpu_\w+\.[ch]"), re.compile(r"qnpu_\w+_test\.c|qnpu_trace\.h")
 
 
 def gcovr(*words):
     subprocess.run(["gcovr", "--root", TOP, *words], check=True, cwd=TOP)
 
 
+def counts(name):
+    return SOURCES.fullmatch(name) and not OTHERS.fullmatch(name) and os.path.exists(os.path.join(TOP, "kernel", name))
+
+
 def read_boot(folder, objects, path):
     """Writes what gcov says of a boot's counters."""
     with tempfile.TemporaryDirectory(prefix="npu-coverage.") as work:
+        for notes in glob.glob(os.path.join(objects, "*.gcno")):
+            os.symlink(notes, os.path.join(work, os.path.basename(notes)))
         for counters in glob.glob(os.path.join(folder, "*.gcda")):
-            notes = os.path.basename(counters)[:-len("da")] + "no"
-            if not os.path.exists(os.path.join(objects, notes)):
-                sys.exit(f"coverage.py: {counters}: there is no {notes} in {objects}; build the driver and run again")
             shutil.copy(counters, work)
-            os.symlink(os.path.join(objects, notes), os.path.join(work, notes))
-        gcovr("--filter", os.path.join(TOP, SOURCES), "--exclude", os.path.join(TOP, TESTS), "--json", path, work)
+            if not os.path.exists(os.path.join(work, os.path.basename(counters)[:-len("da")] + "no")):
+                sys.exit(f"coverage.py: {counters} does not belong to the driver in {objects}; run the suites again")
+        # The driver is compiled in a folder of links to its sources, one for each architecture.
+        gcovr("--filter", os.path.join(TOP, "kernel", ".*"), "--json", path, work)
+    with open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    found["files"] = [{**file, "file": "kernel/" + os.path.basename(file["file"])} for file in found["files"]
+                      if counts(os.path.basename(file["file"]))]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(found, file)
 
 
 def merge():

@@ -63,6 +63,15 @@ no_new_races() {
 	return 1
 }
 
+# After each suite, so that a board that dies leaves the counters of those before. The name of an object's file is that
+# of its source: no two are the same.
+keep_counters() {
+	counters=$(find /sys/kernel/debug/gcov -name '*.gcda' 2>/dev/null)
+	[ -n "$counters" ] || return 0
+	mkdir -p "${plan%/*}/gcov"
+	for file in $counters; do cat "$file" >"${plan%/*}/gcov/${file##*/}"; done
+}
+
 # run NAME FLAGS COMMAND: once. A program that dies, hangs or runs no test has failed, whatever it printed before.
 run() {
 	name=$1 flags=,$2,
@@ -92,6 +101,7 @@ run() {
 		;;
 	esac
 	[ ! -e /sys/kernel/debug/kcsan ] || no_new_races || f=$((f + 1))
+	keep_counters
 	passed=$((passed + p))
 	failed=$((failed + f))
 	[ "$f" -eq 0 ] || echo "FAILED: $name (status $status)"
@@ -113,10 +123,12 @@ while IFS=$tab read -r name flags command <&4; do
 	done
 done 4<"$plan"
 
-# The name of an object's file is that of its source: no two are the same.
-counters=$(find /sys/kernel/debug/gcov -name '*.gcda' 2>/dev/null)
-[ -z "$counters" ] || mkdir -p "${plan%/*}/gcov"
-for file in $counters; do cat "$file" >"${plan%/*}/gcov/${file##*/}"; done
+# A board with KCSAN that watched nothing has found no race either.
+! grep -q '^enabled: 1' /sys/kernel/debug/kcsan 2>/dev/null || {
+	watched=$(awk '/^setup_watchpoints:/ { print $2 }' /sys/kernel/debug/kcsan)
+	echo "KCSAN watched $watched accesses"
+	[ "$watched" -gt 0 ] || failed=$((failed + 1))
+}
 
 # A warning of the kernel is a failure, even if every test passed. Data races have been counted.
 echo "== kernel log"
