@@ -264,8 +264,8 @@ static u64 qnpu_device_busy_ns(struct qnpu_device *npu, u32 core)
 }
 
 /*
- * Time in which each core had a job since the last call, in ns. @last: the counters then; the device
- * is entered. A reset starts the counters again. Returns the time that has passed, ns.
+ * Time in which each core had a job since the last call, in ns. @last: the counters then; the
+ * device is entered. A reset starts the counters again. Returns the time that has passed, ns.
  */
 u64 qnpu_device_busy(struct qnpu_device *npu, struct qnpu_busy *last, u64 *busy)
 {
