@@ -195,6 +195,8 @@ int qnpu_userptr_sync(struct qnpu_bo *bo, u64 offset, u64 bytes, u32 direction)
 	for (at = offset; !whole && at < end; at = to) {
 		to = min(end, round_down(at, PAGE_SIZE) + PAGE_SIZE);
 		dma = bo->tbo.ttm->dma_address[at >> PAGE_SHIFT] + offset_in_page(at);
+		if (!dma_need_sync(dev, dma))
+			continue;
 		if (direction & DRM_NPU_SYNC_TO_DEVICE)
 			dma_sync_single_for_device(dev, dma, to - at, mapped);
 		if (direction & DRM_NPU_SYNC_FROM_DEVICE)
