@@ -126,6 +126,9 @@ static int qnpu_attach_take(struct qnpu_hw_queue *queue)
 	if (!ret)
 		qnpu_hw_queue_detach(queue);
 	qnpu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
+	/* The reset that was to end its jobs does not find it any more. */
+	if (!ret && READ_ONCE(queue->error))
+		qnpu_hw_queue_fail_all(queue, READ_ONCE(queue->error));
 
 	return ret;
 }
@@ -174,6 +177,7 @@ static int qnpu_attach_find(struct qnpu_device *npu)
 	u32 i, count = min(READ_ONCE(npu->attach.slot_count), qnpu_copy_user_queues(npu));
 	DECLARE_BITMAP(passed, NPU_MAX_QUEUES) = {};
 	struct qnpu_hw_queue *queue;
+	int ret;
 
 	for (i = 0; i < count; i++) {
 		if (!npu->queues[i])
@@ -181,8 +185,12 @@ static int qnpu_attach_find(struct qnpu_device *npu)
 	}
 	while ((queue = qnpu_attach_loser(npu, passed))) {
 		i = queue->index;
-		if (!qnpu_attach_take(queue))
+		ret = qnpu_attach_take(queue);
+		if (!ret)
 			return i;
+		/* Of a device that is about to be reset none is taken. */
+		if (ret != -EBUSY)
+			break;
 		__set_bit(i, passed);
 	}
 

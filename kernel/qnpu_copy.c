@@ -30,6 +30,9 @@
 /* Commands of one job. */
 #define QNPU_COPY_COMMANDS	512
 #define QNPU_COPY_BYTES		(QNPU_COPY_COMMANDS * NPU_CMD_BYTES)
+/* Bytes of one command, and of one job: others wait for it. */
+#define QNPU_COPY_RUN		SZ_64M
+#define QNPU_COPY_JOB		SZ_256M
 
 /* How long a job may wait for a core before the CPU does its work. */
 #define QNPU_COPY_PATIENCE	(HZ / 2)
@@ -169,14 +172,16 @@ static int qnpu_copy_by_card(struct qnpu_device *npu, struct ttm_resource *card,
 {
 	struct qnpu_copy *copy = &npu->copy;
 	struct qnpu_mem_run run;
-	u64 offset = 0;
+	u64 offset = 0, end;
 	int ret = 0;
 	u32 count;
 
 	while (offset < card->size && !ret) {
+		end = min(card->size, offset + QNPU_COPY_JOB);
 		mutex_lock(&copy->lock);
-		for (count = 0; count < QNPU_COPY_COMMANDS && offset < card->size; count++) {
+		for (count = 0; count < QNPU_COPY_COMMANDS && offset < end; count++) {
 			qnpu_mem_card_run(card, offset, &run);
+			run.bytes = min(run.bytes, QNPU_COPY_RUN);
 			qnpu_copy_command(&copy->commands[count], &run, offset, window, out);
 			offset += run.bytes;
 		}

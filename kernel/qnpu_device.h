@@ -85,7 +85,7 @@ struct qnpu_device {
 	bool asleep;			/* the device sleeps, with the system or alone */
 	bool wedged;			/* a reset did not help: the device is left alone */
 	u32 losses;			/* times that a lost card came back, its memory empty */
-	unsigned long offline_since;	/* jiffies */
+	unsigned long offline_until;	/* it is given up then, jiffies */
 	struct drm_npu_status_info kept; /* what was counted before it slept */
 	wait_queue_head_t online_wait;	/* woken when offline or asleep ends */
 

@@ -284,7 +284,9 @@ void qnpu_drv_shutdown(struct qnpu_device *npu)
 void qnpu_drv_remove(struct qnpu_device *npu)
 {
 	qnpu_drv_shutdown(npu);
-	drm_dev_unplug(&npu->drm);
+	/* A device whose probe has failed has no users. */
+	if (npu->drm.registered)
+		drm_dev_unplug(&npu->drm);
 	qnpu_irq_fini(npu);
 	cancel_work_sync(&npu->event_work);
 	qnpu_copy_fini(npu);

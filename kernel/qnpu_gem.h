@@ -62,6 +62,7 @@ struct qnpu_bo {
 	bool lost;
 	/* qnpu_device.losses when its contents became valid; reservation lock */
 	u32 losses;
+	bool refused;			/* the card had no room for it; reservation lock */
 	atomic_t leaving;		/* it takes no new jobs, since it is to move */
 	/* in qnpu_mem.resident while it is on the card, under claim_lock */
 	struct list_head resident_link;

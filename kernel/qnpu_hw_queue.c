@@ -514,8 +514,11 @@ static void qnpu_hw_queue_account(struct qnpu_hw_queue *queue)
 		running = qnpu_hw_queue_status(queue) & NPU_QUEUE_STATUS_RUNNING;
 	} while (tail != qnpu_queue_read(queue, NPU_QUEUE_CQ_TAIL));
 
-	/* The last entry may be taken before CQ_TAIL counts it. */
-	if (tail >= QNPU_RING_ENTRIES || qnpu_ring_next(tail) == queue->cq_head) {
+	if (tail >= QNPU_RING_ENTRIES) {
+		/* Registers that read as ones tell nothing: the first job may be on a core. */
+		tail = queue->cq_head;
+	} else if (qnpu_ring_next(tail) == queue->cq_head) {
+		/* The last entry may be taken before CQ_TAIL counts it. */
 		tail = queue->cq_head;
 		running = false;
 	}
@@ -527,7 +530,7 @@ static void qnpu_hw_queue_account(struct qnpu_hw_queue *queue)
 
 	first = qnpu_hw_queue_first(queue);
 	qnpu_hw_queue_process_locked(queue, &most);
-	if (running && first && first == qnpu_hw_queue_first(queue))
+	if (running && first && first == qnpu_hw_queue_first(queue) && first->on_card)
 		first->begun = true;
 }
 

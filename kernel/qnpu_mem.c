@@ -116,10 +116,11 @@ static int qnpu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_o
 	 * entries are used wherever there is room.
 	 */
 	mutex_lock(&card->lock);
-	if (tbo->base.size <= card->buddy.avail)
+	if (tbo->base.size + qnpu_residency_aside(to_qnpu_bo(tbo)) <= card->buddy.avail)
 		ret = gpu_buddy_alloc_blocks(&card->buddy, 0, card->buddy.size, tbo->base.size,
 					     PAGE_SIZE, &blocks, 0);
 	mutex_unlock(&card->lock);
+	to_qnpu_bo(tbo)->refused = ret == -ENOSPC;
 	if (ret)
 		return ret;
 

@@ -149,17 +149,18 @@ static void qnpu_pages_free(struct ttm_tt *tt, u32 pages)
 static struct page *qnpu_piece_alloc(struct qnpu_tt *tt, u32 order)
 {
 	gfp_t gfp = GFP_HIGHUSER | __GFP_NOWARN | __GFP_ACCOUNT;
-	struct page *page;
+	bool move = tt->bo->tbo.resource;
+	struct page *page = NULL;
 
 	if (tt->base.page_flags & TTM_TT_FLAG_ZERO_ALLOC)
 		gfp |= __GFP_ZERO;
-	if (order)
-		return alloc_pages(gfp | __GFP_NORETRY | __GFP_NOMEMALLOC, order);
-
-	gfp |= __GFP_RETRY_MAYFAIL;
-	page = alloc_page(gfp);
-	if (!page && tt->bo->tbo.resource)
-		page = alloc_page(gfp | __GFP_HIGH);
+	/* With little reclaim, so that a cgroup at its limit does not slow down the move. */
+	if (move)
+		gfp |= __GFP_HIGH;
+	if (order || move)
+		page = alloc_pages(gfp | __GFP_NORETRY | (order ? __GFP_NOMEMALLOC : 0), order);
+	if (!page && !order)
+		page = alloc_page(gfp | __GFP_RETRY_MAYFAIL);
 
 	return page;
 }

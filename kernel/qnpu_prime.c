@@ -295,13 +295,15 @@ int qnpu_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 h
 
 /*
  * Is an import of one of our dma-bufs the buffer that it was exported from? A dma-buf without write
- * access becomes a buffer of its own, which jobs and programs only read.
+ * access becomes a buffer of its own, which jobs and programs only read. So does a second one:
+ * DRM's helper knows one of each buffer.
  */
 static bool qnpu_prime_is_same(struct drm_device *drm, struct dma_buf *dma_buf)
 {
 	struct qnpu_bo *bo = qnpu_bo_of(dma_buf);
+	struct dma_buf *known = READ_ONCE(bo->tbo.base.dma_buf);
 
-	return bo->tbo.base.dev == drm &&
+	return bo->tbo.base.dev == drm && (!known || known == dma_buf) &&
 	       (dma_buf->file->f_mode & FMODE_WRITE || READ_ONCE(bo->sealed));
 }
 

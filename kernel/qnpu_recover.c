@@ -44,6 +44,8 @@
 
 /* Time for a repair of the bus, whose failure is not reported. */
 #define QNPU_REPAIR_TIMEOUT	(30 * HZ)
+/* Time for a reset by the PCI core, which waits for the device for up to a minute. */
+#define QNPU_RESET_TIMEOUT	(120 * HZ)
 
 /* Period of the look at a device that reports nothing. */
 #define QNPU_PULSE		HZ
@@ -106,13 +108,13 @@ static void qnpu_recover_kill(struct qnpu_ctx_job *job, u32 cores, u32 cause)
 	struct qnpu_device *npu = job->ctx->npu;
 
 	WRITE_ONCE(job->killed, cause);
-	mutex_lock(&npu->hw_lock);
-	qnpu_coredump_kill(job, "watchdog");
-	mutex_unlock(&npu->hw_lock);
-
 	trace_qnpu_job_abort(job, cores);
 	atomic_inc(&npu->counters.aborted_jobs);
-	qnpu_hw_queue_abort(&job->ctx->queue, job->seqno);
+	mutex_lock(&npu->hw_lock);
+	qnpu_coredump_kill(job, "watchdog");
+	if (qnpu_hw_queue_is_attached(&job->ctx->queue))
+		qnpu_hw_queue_abort(&job->ctx->queue, job->seqno);
+	mutex_unlock(&npu->hw_lock);
 	if (qnpu_recover_wait(job))
 		return;
 
@@ -318,7 +320,7 @@ static void qnpu_recover_take_back(struct qnpu_device *npu)
 			qnpu_hw_queue_set_error(queue, READ_ONCE(queue->ctx->dead));
 	}
 	WRITE_ONCE(npu->wedged, false);
-	qnpu_mem_unmap_cpu(npu); /* dummy pages; see qnpu_gem_fault_nobody() */
+	qnpu_mem_unmap_cpu(npu); /* dummy pages; see qnpu_gem_fault_dummy() */
 	schedule_work(&npu->lost_work);
 }
 
@@ -513,9 +515,22 @@ void qnpu_recover_offline(struct qnpu_device *npu, u32 cause)
 	if (!npu->wedged) {
 		qnpu_mem_unmap_cpu(npu);
 		qnpu_recover_begin(npu, cause);
-		npu->offline_since = jiffies;
-		WRITE_ONCE(npu->offline, true);
 		qnpu_bus_cut_off(npu);
+	}
+	npu->offline_until = jiffies + (cause == DRM_NPU_CAUSE_BUS ? QNPU_REPAIR_TIMEOUT :
+								     QNPU_RESET_TIMEOUT);
+	WRITE_ONCE(npu->offline, true);
+	qnpu_recover_unlock(npu);
+}
+
+/* Give up a device that is offline for too long. */
+static void qnpu_recover_check_offline(struct qnpu_device *npu)
+{
+	qnpu_recover_lock(npu);
+	if (npu->offline && time_after(jiffies, npu->offline_until)) {
+		if (!npu->wedged)
+			qnpu_recover_give_up(npu, "the bus is not repaired");
+		qnpu_recover_set_online(npu);
 	}
 	qnpu_recover_unlock(npu);
 }
@@ -533,7 +548,7 @@ static bool qnpu_recover_answers(struct qnpu_device *npu)
 void qnpu_recover_wake(struct qnpu_device *npu)
 {
 	qnpu_recover_lock(npu);
-	if (!npu->wedged || qnpu_recover_answers(npu))
+	if (npu->wedged ? qnpu_recover_answers(npu) : npu->offline || npu->asleep)
 		qnpu_recover_finish(npu);
 	if (npu->wedged)
 		qnpu_bus_cut_off(npu);
@@ -585,10 +600,9 @@ void qnpu_recover_pulse_work(struct work_struct *work)
 
 	if (!drm_dev_enter(&npu->drm, &idx))
 		return;
-	if (READ_ONCE(npu->offline) &&
-	    time_after(jiffies, npu->offline_since + QNPU_REPAIR_TIMEOUT))
-		qnpu_recover_lose(npu, "the bus is not repaired");
-	if (!READ_ONCE(npu->wedged)) {
+	if (READ_ONCE(npu->offline)) {
+		qnpu_recover_check_offline(npu);
+	} else if (!READ_ONCE(npu->wedged)) {
 		qnpu_recover_check(npu);
 	} else if (!qnpu_pm_get(npu)) {
 		qnpu_recover_wake(npu);

@@ -10,8 +10,9 @@
  *
  * The oldest waiter has claims, so that others cannot keep the card busy for ever: room of as many
  * bytes as it misses, of the address spaces that have most of the card. Buffers with such a claim
- * take no new jobs, and are evicted for the waiter only. Its own buffers stay on the card. All
- * others go on where their buffers are on the card, or find free memory or idle buffers.
+ * take no new jobs, and are evicted for the waiter only; what they leave is set aside for it. Idle
+ * ones are let go of after a second, if others stay busy for longer. Its own buffers stay on the
+ * card. All others go on where their buffers are on the card, or find free memory or idle buffers.
  *
  * It ends: an address space never has more card buffers than the card holds, see qnpu_vma_place(),
  * and jobs have limits.
@@ -27,8 +28,11 @@
 /* Bounds the wait for a buffer that becomes idle without the end of a job. */
 #define QNPU_RESIDENCY_WAIT	(HZ / 20)
 
-/* Attempts with all of the claimed room idle; after these it is something else that is missing. */
-#define QNPU_RESIDENCY_TRIES	16
+/* Time for which an idle buffer is claimed while others are busy. */
+#define QNPU_RESIDENCY_HOLD	HZ
+
+/* Time of attempts with all of the claimed room idle, after which something else is missing. */
+#define QNPU_RESIDENCY_LIMIT	(5 * HZ)
 
 static struct qnpu_mem *bo_to_qnpu_mem(struct qnpu_bo *bo)
 {
@@ -79,19 +83,17 @@ int qnpu_residency_add(struct qnpu_vma *vma)
 		.no_wait_gpu = true,
 		.gfp_retry_mayfail = true,
 	};
-	struct qnpu_mem *mem = bo_to_qnpu_mem(vma->bo);
 	struct qnpu_bo *bo = vma->bo;
 	int ret;
 
 	if (atomic_read(&bo->leaving))
 		return -EBUSY;
 	if (!qnpu_bo_is_home(bo)) {
+		bo->refused = false;
 		ret = ttm_bo_validate(&bo->tbo, &placement, &ctx);
 		/* TTM says "no memory" also where the card is full. */
-		if (ret == -ENOMEM && READ_ONCE(mem->card.buddy.avail) < bo->tbo.base.size)
-			ret = -ENOSPC;
 		if (ret)
-			return ret;
+			return bo->refused ? -ENOSPC : ret;
 	}
 	if (!vma->mapped) {
 		ret = qnpu_vma_map(vma);
@@ -182,11 +184,11 @@ static struct qnpu_vm *qnpu_claim_largest(struct qnpu_mem *mem)
 	return vm;
 }
 
-/* Claim the room that is missing. Returns whether the waiter may have claims. */
+/* Claim the room that is missing. Returns whether there is as much that may be claimed. */
 static bool qnpu_claim_room(struct qnpu_residency *residency)
 {
 	struct qnpu_mem *mem = residency->mem;
-	u64 claimed = 0;
+	u64 claimed = residency->aside;
 	struct qnpu_vm *vm;
 	struct qnpu_bo *bo;
 	bool may;
@@ -208,21 +210,46 @@ static bool qnpu_claim_room(struct qnpu_residency *residency)
 	}
 	mutex_unlock(&mem->claim_lock);
 
-	return may;
+	return may && claimed >= residency->missing;
 }
 
-static bool qnpu_claims_are_busy(struct qnpu_residency *residency)
+static bool qnpu_claim_is_busy(struct qnpu_bo *bo)
 {
-	struct qnpu_bo *bo;
+	return bo->claim == QNPU_CLAIM_ROOM &&
+	       !dma_resv_test_signaled(bo->tbo.base.resv, DMA_RESV_USAGE_BOOKKEEP);
+}
+
+/* Is some of the claimed room busy? With @let_go those that are not are claimed no longer. */
+static bool qnpu_claims_are_busy(struct qnpu_residency *residency, bool let_go)
+{
+	struct qnpu_bo *bo, *next;
 	bool busy = false;
 
 	mutex_lock(&residency->mem->claim_lock);
 	list_for_each_entry(bo, &residency->claims, claim_link)
-		busy |= bo->claim == QNPU_CLAIM_ROOM &&
-			!dma_resv_test_signaled(bo->tbo.base.resv, DMA_RESV_USAGE_BOOKKEEP);
+		busy |= qnpu_claim_is_busy(bo);
+	list_for_each_entry_safe(bo, next, &residency->claims, claim_link) {
+		if (busy && let_go && bo->claim == QNPU_CLAIM_ROOM && !qnpu_claim_is_busy(bo))
+			qnpu_claim_drop(bo);
+	}
 	mutex_unlock(&residency->mem->claim_lock);
 
 	return busy;
+}
+
+/* Bytes of the card that are set aside for a submission of another thread. */
+u64 qnpu_residency_aside(struct qnpu_bo *bo)
+{
+	struct qnpu_mem *mem = bo_to_qnpu_mem(bo);
+	struct qnpu_residency *owner;
+	u64 aside;
+
+	mutex_lock(&mem->claim_lock);
+	owner = qnpu_claims_owner(mem);
+	aside = owner && owner->task != current ? owner->aside : 0;
+	mutex_unlock(&mem->claim_lock);
+
+	return aside;
 }
 
 /* Ends all attempts, successful or not: drops all claims. Buffers are unlocked. */
@@ -234,6 +261,7 @@ void qnpu_residency_leave(struct qnpu_residency *residency)
 		return;
 	mutex_lock(&mem->claim_lock);
 	qnpu_claims_drop(residency);
+	residency->aside = 0;
 	list_del_init(&residency->link);
 	mutex_unlock(&mem->claim_lock);
 	qnpu_residency_wake(residency->ctx->npu);
@@ -246,7 +274,9 @@ void qnpu_residency_leave(struct qnpu_residency *residency)
  */
 int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 {
+	unsigned long let_go = jiffies + QNPU_RESIDENCY_HOLD;
 	struct qnpu_mem *mem = residency->mem;
+	bool ready = residency->ready && error == -ENOSPC, waits = true;
 	long left;
 
 	/* Lock order with an eviction: all locks are dropped, so that it can be tried again. */
@@ -257,7 +287,11 @@ int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 	if (error == -EBUSY)
 		/* It waits for something else than room, and has no claims meanwhile. */
 		qnpu_residency_leave(residency);
-	else if (qnpu_claim_room(residency) && residency->tries++ >= QNPU_RESIDENCY_TRIES)
+	else
+		waits = !qnpu_claim_room(residency);
+	if (!ready)
+		residency->limit = jiffies + QNPU_RESIDENCY_LIMIT;
+	else if (time_after(jiffies, residency->limit))
 		return -ENOMEM;
 
 	do {
@@ -265,7 +299,10 @@ int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 							(u32)atomic_read(&mem->freed) !=
 							residency->seen, QNPU_RESIDENCY_WAIT);
 		residency->seen = atomic_read(&mem->freed);
-	} while (left >= 0 && !READ_ONCE(residency->ctx->dead) && qnpu_claims_are_busy(residency));
+	} while (left >= 0 && !READ_ONCE(residency->ctx->dead) &&
+		 qnpu_claims_are_busy(residency, time_after(jiffies, let_go)));
+	/* The room that is missing is all claimed, and idle. */
+	residency->ready = !waits && time_before(jiffies, let_go);
 
 	return left < 0 ? left : -EAGAIN;
 }
@@ -289,6 +326,7 @@ void qnpu_residency_moved(struct qnpu_bo *bo)
 {
 	struct qnpu_mem *mem = bo_to_qnpu_mem(bo);
 	bool to_card = bo->mem_type == TTM_PL_VRAM;
+	struct qnpu_residency *owner;
 
 	/* Imports never are on the card. */
 	if (!bo->owner)
@@ -301,6 +339,11 @@ void qnpu_residency_moved(struct qnpu_bo *bo)
 		list_del_init(&bo->resident_link);
 		bo->owner->resident -= bo->tbo.base.size;
 	}
+	owner = qnpu_claims_owner(mem);
+	if (owner && bo->claim == QNPU_CLAIM_ROOM && !to_card)
+		owner->aside += bo->tbo.base.size;
+	else if (owner && owner->task == current && to_card)
+		owner->aside -= min(owner->aside, bo->tbo.base.size);
 	if (bo->mem_type == QNPU_BO_NOWHERE || (!to_card && bo->claim == QNPU_CLAIM_ROOM))
 		qnpu_claim_drop(bo);
 	mutex_unlock(&mem->claim_lock);

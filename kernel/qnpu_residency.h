@@ -23,9 +23,10 @@ struct qnpu_residency {
 	struct list_head claims;
 	/* bytes of its buffers that the last attempt has not brought to the card */
 	u64 missing;
+	u64 aside;			/* bytes evicted for it and not used yet, under claim_lock */
 	u32 seen;			/* qnpu_mem.freed before the attempt */
-	/* attempts that have failed while all that it claims was idle */
-	u32 tries;
+	bool ready;			/* the next attempt finds all that it claims idle */
+	unsigned long limit;		/* for attempts that are ready, jiffies */
 };
 
 void qnpu_residency_init(struct qnpu_residency *residency, struct qnpu_ctx *ctx);
@@ -36,6 +37,7 @@ void qnpu_residency_use(struct qnpu_residency *residency, struct qnpu_bo *bo);
 int qnpu_residency_retry(struct qnpu_residency *residency, int error);
 void qnpu_residency_leave(struct qnpu_residency *residency);
 bool qnpu_residency_may_evict(struct qnpu_bo *bo);
+u64 qnpu_residency_aside(struct qnpu_bo *bo);
 void qnpu_residency_moved(struct qnpu_bo *bo);
 void qnpu_residency_hold(struct qnpu_bo *bo);
 void qnpu_residency_release(struct qnpu_bo *bo);

@@ -11,7 +11,7 @@
 /* Readers of the utilisation do not know of each other: an interval lasts at least so long. */
 #define QNPU_INTERVAL_NS	(250 * NSEC_PER_MSEC)
 
-/* Protects qnpu_device.utilisation; outermost. */
+/* Protects qnpu_device.utilisation; inside of reset_lock. */
 static DEFINE_MUTEX(qnpu_sysfs_lock);
 
 static int qnpu_sysfs_status(struct device *dev, struct drm_npu_status_info *info)
@@ -112,16 +112,16 @@ static ssize_t utilization_show(struct device *dev, struct device_attribute *att
 	u32 percent;
 	int ret, idx;
 
-	mutex_lock(&qnpu_sysfs_lock);
 	ret = qnpu_device_enter(npu, &idx);
-	if (!ret) {
-		qnpu_utilisation_update(npu);
-		qnpu_device_exit(npu, idx);
-	}
+	if (ret)
+		return ret;
+	mutex_lock(&qnpu_sysfs_lock);
+	qnpu_utilisation_update(npu);
 	percent = npu->utilisation.percent[qnpu_core_of(attr)];
 	mutex_unlock(&qnpu_sysfs_lock);
+	qnpu_device_exit(npu, idx);
 
-	return ret ?: sysfs_emit(buf, "%u\n", percent);
+	return sysfs_emit(buf, "%u\n", percent);
 }
 
 /* Exact counters of all users are for root only. */
