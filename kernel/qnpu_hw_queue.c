@@ -209,10 +209,7 @@ void qnpu_hw_queue_push(struct qnpu_hw_queue *queue, struct qnpu_ctx_job **jobs,
 		qnpu_hw_queue_feed(queue);
 }
 
-/*
- * Returns the first job, with a reference, and since when it is that. NULL: the work need not be
- * queued again.
- */
+/* Returns the first job, with a reference, and the jiffies since when; NULL: nothing to watch. */
 struct qnpu_ctx_job *qnpu_hw_queue_watched_job(struct qnpu_hw_queue *queue, unsigned long *since)
 {
 	struct qnpu_ctx_job *job;
@@ -342,10 +339,7 @@ static void qnpu_hw_queue_consume(struct qnpu_hw_queue *queue)
 		queue->cq_phase ^= NPU_CQE_PHASE;
 }
 
-/*
- * A completion that cannot be true ends no job: the device may still be at work on it. A reset of
- * the device settles it.
- */
+/* Invalid completions end no job, since it may still run; they lead to a reset of the device. */
 static void qnpu_hw_queue_distrust(struct qnpu_hw_queue *queue)
 {
 	WRITE_ONCE(queue->distrusted, true);
@@ -478,13 +472,11 @@ static int qnpu_hw_queue_disable(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_device *npu = queue->npu;
 	u32 cores;
-	int ret;
 
 	lockdep_assert_held(&npu->hw_lock);
 
 	qnpu_queue_write(queue, NPU_QUEUE_CTRL, 0);
-	ret = qnpu_hw_queue_wait_disabled(queue);
-	if (!ret)
+	if (!qnpu_hw_queue_wait_disabled(queue))
 		return 0;
 
 	cores = qnpu_hw_queue_cores(queue);
@@ -531,10 +523,7 @@ static void qnpu_hw_queue_account(struct qnpu_hw_queue *queue)
 		first->begun = true;
 }
 
-/*
- * Retire what is complete; from here on the ring is not used. The arbiter is off, or all jobs are
- * about to end.
- */
+/* Retire what is complete, and stop using the ring. The arbiter is off, or all jobs will end. */
 void qnpu_hw_queue_suspend(struct qnpu_hw_queue *queue)
 {
 	unsigned long flags;
@@ -548,10 +537,7 @@ void qnpu_hw_queue_suspend(struct qnpu_hw_queue *queue)
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
-/*
- * Suspend and disable a queue of a device that is up; unfinished jobs stay. Fails if only the
- * device reset stops it that is requested then.
- */
+/* Suspend and disable a queue of a device that is up; after a failure the requested reset does. */
 int qnpu_hw_queue_stop(struct qnpu_hw_queue *queue)
 {
 	int ret;
@@ -564,10 +550,7 @@ int qnpu_hw_queue_stop(struct qnpu_hw_queue *queue)
 	return ret;
 }
 
-/*
- * Enable a suspended queue of a device that was reset. A job that was on a core is lost; the others
- * have not begun, and are written again.
- */
+/* Enable a suspended queue after a reset. Jobs are written again, except the one on a core. */
 void qnpu_hw_queue_resume(struct qnpu_hw_queue *queue)
 {
 	int error = queue->error ?: qnpu_hw_queue_enable(queue);
@@ -629,10 +612,7 @@ void qnpu_hw_queue_set_error(struct qnpu_hw_queue *queue, int error)
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
-/*
- * End all jobs that do not wait for fences, and refuse new ones. The device does not serve the
- * queue any more.
- */
+/* End all jobs that do not wait for fences, and refuse new ones; the device has left the queue. */
 void qnpu_hw_queue_fail_all(struct qnpu_hw_queue *queue, int error)
 {
 	struct qnpu_ctx_job *job, *next;
@@ -653,10 +633,7 @@ void qnpu_hw_queue_fail_all(struct qnpu_hw_queue *queue, int error)
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
-/*
- * End all jobs in order, also those that wait for fences. The queue is suspended and its device
- * reset; it takes jobs again.
- */
+/* End all jobs in order, also waiting ones, of a suspended queue of a device that was reset. */
 void qnpu_hw_queue_cancel(struct qnpu_hw_queue *queue, u32 cause)
 {
 	struct qnpu_ctx_job *job, *next;
@@ -678,13 +655,9 @@ void qnpu_hw_queue_cancel(struct qnpu_hw_queue *queue, u32 cause)
 
 /* Life */
 
-/**
- * qnpu_hw_queue_attach - give a queue a queue pair
- * @queue: queue without one; the device is entered
- * @index: number of the pair, which is free and has memory
- *
- * Fails with -EIO if the pair is not enabled, with -ENODEV if it does not answer, and with
- * -ETIMEDOUT if only the device reset that is requested then keeps it from the memory.
+/*
+ * Give a queue the free queue pair @index; the device is entered. Fails with -EIO or -ENODEV, or
+ * with -ETIMEDOUT if only the device reset that is requested then keeps the pair from memory.
  */
 int qnpu_hw_queue_attach(struct qnpu_hw_queue *queue, u32 index)
 {
@@ -721,10 +694,7 @@ int qnpu_hw_queue_attach(struct qnpu_hw_queue *queue, u32 index)
 	return 0;
 }
 
-/*
- * Take its queue pair from a queue that the device does not serve any more; unfinished jobs wait
- * for another one.
- */
+/* Take its queue pair from a queue that is disabled; unfinished jobs wait for another pair. */
 void qnpu_hw_queue_detach(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_device *npu = queue->npu;
@@ -767,10 +737,7 @@ void qnpu_hw_queue_init(struct qnpu_hw_queue *queue, struct qnpu_ctx *ctx, u32 p
 	INIT_LIST_HEAD(&queue->waiting);
 }
 
-/*
- * End all jobs with @error but those that wait for fences. On return the device touches neither the
- * queue's memory nor any for its jobs.
- */
+/* End all jobs but waiting ones. Afterwards the device touches no memory of queue or jobs. */
 void qnpu_hw_queue_shutdown(struct qnpu_hw_queue *queue, int error)
 {
 	struct qnpu_device *npu = queue->npu;

@@ -6,6 +6,8 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
+#include <drm/drm_util.h>
+
 #include "npu_regs.h"
 
 struct qnpu_ctx;
@@ -64,6 +66,11 @@ struct qnpu_hw_queue {
 	unsigned long done;	/* the same in jiffies */
 	u64 job_ns;		/* its time, from its writing or the end of the job before */
 };
+
+/* Iterate over the queue pairs in use, under hw_lock. */
+#define qnpu_for_each_queue(npu, i) \
+	for ((i) = 0; (i) < (npu)->info.queues; (i)++) \
+		for_each_if((npu)->queues[i])
 
 /* With hw_lock or the queue's lock held; else the answer may be outdated. */
 static inline bool qnpu_hw_queue_is_attached(const struct qnpu_hw_queue *queue)

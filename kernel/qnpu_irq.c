@@ -22,10 +22,8 @@
 #define QNPU_IRQ_COMPLETIONS	16
 
 /*
- * Handle pending events; the device is entered, or this is the handler.
- *
- * An event whose interrupt was lost raises no other one until it is cleared, so the periodic work
- * and the watchdog call this as well.
+ * Handle pending events; the device is entered, or this is the handler. The periodic work and the
+ * watchdog call it as well: an event whose interrupt was lost raises no other until it is cleared.
  */
 void qnpu_irq_look(struct qnpu_device *npu)
 {
@@ -140,24 +138,19 @@ static irqreturn_t qnpu_irq_line_handler(int irq, void *data)
 	return ret;
 }
 
-/**
- * qnpu_irq_test - let a device raise a vector, and wait for it
- * @npu: device, entered
- * @ns: time from the register to the woken thread, a lower bound for any job
- */
+/* Let the device, entered, raise a vector; @ns: time from the register to the woken thread. */
 int qnpu_irq_test(struct qnpu_device *npu, u64 *ns)
 {
 	struct qnpu_irq *irq = &npu->irq;
 	unsigned long left;
 	u64 start;
 
-	mutex_lock(&irq->test_lock);
+	guard(mutex)(&irq->test_lock);
 	reinit_completion(&irq->tested);
 	start = ktime_get_ns();
 	qnpu_write(npu, NPU_REG_IRQ_TEST, 0);
 	left = wait_for_completion_timeout(&irq->tested, HZ);
 	*ns = ktime_get_ns() - start;
-	mutex_unlock(&irq->test_lock);
 
 	return left ? 0 : -ETIMEDOUT;
 }
