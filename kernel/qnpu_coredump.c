@@ -100,15 +100,15 @@ void qnpu_coredump_state(struct qnpu_device *npu, struct drm_printer *p)
 			   qnpu_read64(npu, NPU_CORE_REG(i, NPU_CORE_BUSY_CYCLES)));
 	}
 
-	qnpu_for_each_queue(npu, i) {
-		queue = npu->queues[i];
-		drm_printf(p, "queue %u status %#x asid %u priority %u cores %#x", i,
+	i = 0;
+	while ((queue = qnpu_hw_queue_next(npu, &i))) {
+		drm_printf(p, "queue %u status %#x asid %u priority %u cores %#x", queue->index,
 			   qnpu_hw_queue_status(queue),
-			   qnpu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_ASID)), queue->priority,
-			   queue->core_mask);
+			   qnpu_read(npu, NPU_QUEUE_REG(queue->index, NPU_QUEUE_ASID)),
+			   queue->priority, queue->core_mask);
 		drm_printf(p, " card %u %u driver %u %u submitted %llu completed %llu\n",
-			   qnpu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_SQ_HEAD)),
-			   qnpu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_CQ_TAIL)),
+			   qnpu_read(npu, NPU_QUEUE_REG(queue->index, NPU_QUEUE_SQ_HEAD)),
+			   qnpu_read(npu, NPU_QUEUE_REG(queue->index, NPU_QUEUE_CQ_TAIL)),
 			   READ_ONCE(queue->sq_tail), READ_ONCE(queue->cq_head),
 			   READ_ONCE(queue->ctx->submitted), READ_ONCE(queue->ctx->completed));
 	}
@@ -336,10 +336,7 @@ static void qnpu_dump_walks(struct qnpu_device *npu, struct drm_printer *p)
 		qnpu_dump_walk(npu, p, qnpu_dump_region(job, stream->gdma_region)->va);
 }
 
-/*
- * The device is entered. Jobs may have to end before memory can be freed, so nothing is reclaimed
- * here, also not by drm_printf() where the text ends.
- */
+/* The device is entered. Nothing is reclaimed, also not by drm_printf(): that may wait for jobs. */
 static void qnpu_coredump_write(struct qnpu_device *npu)
 {
 	struct qnpu_coredump *dump = &npu->coredump;

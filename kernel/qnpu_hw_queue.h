@@ -6,8 +6,6 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
-#include <drm/drm_util.h>
-
 #include "npu_regs.h"
 
 struct qnpu_ctx;
@@ -67,11 +65,6 @@ struct qnpu_hw_queue {
 	u64 job_ns;		/* its time, from its writing or the end of the job before */
 };
 
-/* Iterate over the queue pairs in use, under hw_lock. */
-#define qnpu_for_each_queue(npu, i) \
-	for ((i) = 0; (i) < (npu)->info.queues; (i)++) \
-		for_each_if((npu)->queues[i])
-
 /* With hw_lock or the queue's lock held; else the answer may be outdated. */
 static inline bool qnpu_hw_queue_is_attached(const struct qnpu_hw_queue *queue)
 {
@@ -89,6 +82,7 @@ void qnpu_hw_queue_feed(struct qnpu_hw_queue *queue);
 bool qnpu_hw_queue_process_some(struct qnpu_hw_queue *queue, u32 *most);
 bool qnpu_hw_queue_process(struct qnpu_hw_queue *queue);
 
+struct qnpu_hw_queue *qnpu_hw_queue_next(struct qnpu_device *npu, u32 *index);
 u32 qnpu_hw_queue_status(struct qnpu_hw_queue *queue);
 u32 qnpu_hw_queue_cores(struct qnpu_hw_queue *queue);
 u64 qnpu_hw_queue_since_ns(struct qnpu_hw_queue *queue, u64 seqno);

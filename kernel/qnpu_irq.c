@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts. MSI-X vector 0 of a card carries events, the others carry the completions of groups
- * of queues. Vector 0 has those, too, where the system grants a single vector. The interrupt line
- * of a SoC block stands for vector 0.
- *
- * The hard handler takes a bounded number of completions, since it decides the latency of a job;
- * a thread takes the rest.
+ * Interrupts. MSI-X vector 0 of a card, or the line of a SoC block, carries events, and completions
+ * where it is the only one; the others carry the completions of groups of queues. The hard handler
+ * takes a bounded number of completions, a thread takes the rest.
  */
 #include <linux/export.h>
 #include <linux/interrupt.h>
@@ -221,22 +218,4 @@ struct qnpu_vector *qnpu_irq_vector_of_queue(struct qnpu_device *npu, u32 queue)
 	u32 others = npu->irq.count - 1;
 
 	return &npu->irq.vectors[others ? 1 + queue % others : 0];
-}
-
-void qnpu_irq_add_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&vector->lock, flags);
-	list_add_tail(&queue->link, &vector->queues);
-	spin_unlock_irqrestore(&vector->lock, flags);
-}
-
-void qnpu_irq_remove_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&vector->lock, flags);
-	list_del_init(&queue->link);
-	spin_unlock_irqrestore(&vector->lock, flags);
 }

@@ -210,10 +210,7 @@ static bool qnpu_job_merge_implicit(struct qnpu_ctx_job *job, struct dma_fence *
 	return false;
 }
 
-/*
- * Wait for other users of a buffer, whose @resv is locked. Jobs of the same context run in order
- * anyway.
- */
+/* Wait for other users of a buffer, whose @resv is locked, except jobs of the same context. */
 int qnpu_job_add_buffer_fences(struct qnpu_ctx_job *job, struct dma_resv *resv,
 			       enum dma_resv_usage usage)
 {
@@ -484,16 +481,6 @@ void qnpu_job_finish(struct qnpu_ctx_job *job, int error, const struct npu_cqe *
 
 /* Releasing */
 
-/* Drop mappings that others hold, too, which takes no locks. Returns false if some are left. */
-static bool qnpu_job_drop_vmas(struct qnpu_ctx_job *job)
-{
-	while (job->region_count &&
-	       refcount_dec_not_one(&job->vmas[job->region_count - 1]->kref.refcount))
-		job->region_count--;
-
-	return !job->region_count;
-}
-
 static void qnpu_job_free(struct qnpu_ctx_job *job)
 {
 	struct qnpu_dep *dep, *next;
@@ -528,7 +515,11 @@ void qnpu_job_put(struct qnpu_ctx_job *job)
 {
 	if (!refcount_dec_and_test(&job->refs))
 		return;
-	if (qnpu_job_drop_vmas(job) && !job->large) {
+	/* Mappings that others hold, too, are dropped without locks. */
+	while (job->region_count &&
+	       refcount_dec_not_one(&job->vmas[job->region_count - 1]->kref.refcount))
+		job->region_count--;
+	if (!job->region_count && !job->large) {
 		qnpu_job_free(job);
 		return;
 	}

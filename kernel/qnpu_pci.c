@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The device as a PCI Express card: BARs, MSI-X vectors, sleep, resets by the PCI core, and errors
- * of the bus.
- *
- * The card's memory keeps its contents in all of these (docs/reference/hardware.md, section 9), so
- * page tables and buffers stay in place. Queues and all other state of the card are set up again.
+ * of the bus. The card's memory keeps its contents in all of these (docs/reference/hardware.md,
+ * section 9), so buffers stay in place. Queues and all other state are set up again.
  */
 #include <linux/dma-mapping.h>
 #include <linux/module.h>

@@ -196,10 +196,7 @@ static int qnpu_platform_resume(struct device *dev)
 	return qnpu_pm_resume(dev);
 }
 
-/*
- * System sleep does the same as runtime PM, also with queue pairs in use. A device that does not
- * wake up is lost; the periodic work looks whether it answers later.
- */
+/* A device that does not wake up is lost; the periodic work looks whether it answers later. */
 static int qnpu_platform_system_resume(struct device *dev)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);

@@ -55,10 +55,7 @@ static int qnpu_query_time(struct qnpu_device *npu, struct drm_npu_time_info *in
 	return info->card_ns == U64_MAX ? -ENODEV : 0;
 }
 
-/*
- * Exact counters of the whole device tell one user which network another one runs: without
- * CAP_PERFMON there are no counts, and time has steps of 0.1 s.
- */
+/* Exact counters tell one user which network another one runs, so they need CAP_PERFMON. */
 static void qnpu_status_make_coarse(struct drm_npu_status_info *info)
 {
 	u32 core;
@@ -191,10 +188,7 @@ static u64 qnpu_query_running_ns(struct qnpu_device *npu, struct qnpu_vm *vm, u3
 	return since && now > begin ? now - begin : 0;
 }
 
-/*
- * Add the time of jobs that run at present, without waiting for anything: a card that is asleep has
- * none, and one that is being reset is asked again later. Readers expect that a value may lag.
- */
+/* Add the time of running jobs, without a wait for a sleep or a reset: readers expect a lag. */
 static void qnpu_query_add_running(struct qnpu_device *npu, struct qnpu_vm *vm, u64 *busy_ns)
 {
 	u32 core, busy;

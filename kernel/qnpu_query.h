@@ -4,6 +4,7 @@
 
 struct drm_device;
 struct drm_file;
+struct drm_npu_status_info;
 struct drm_npu_watch_info;
 struct drm_printer;
 struct qnpu_device;

@@ -191,10 +191,11 @@ DEFINE_LOCK_GUARD_1(qnpu_reset, struct qnpu_device,
 
 static void qnpu_recover_suspend_queues(struct qnpu_device *npu)
 {
-	u32 i;
+	struct qnpu_hw_queue *queue;
+	u32 i = 0;
 
-	qnpu_for_each_queue(npu, i)
-		qnpu_hw_queue_suspend(npu->queues[i]);
+	while ((queue = qnpu_hw_queue_next(npu, &i)))
+		qnpu_hw_queue_suspend(queue);
 }
 
 /* The device does not reach memory: jobs and calls, now and in future, end with -ENODEV. */
@@ -227,10 +228,7 @@ static void qnpu_recover_give_up(struct qnpu_device *npu, const char *why)
 	schedule_work(&npu->lost_work);
 }
 
-/*
- * Send the uevent of a device that is lost, or has come back, as drm_dev_wedged_event(), which does
- * not support accel nodes.
- */
+/* Send the uevent of a loss or return; drm_dev_wedged_event() does not support accel nodes. */
 void qnpu_recover_lost_work(struct work_struct *work)
 {
 	struct qnpu_device *npu = container_of(work, struct qnpu_device, lost_work);
@@ -243,14 +241,15 @@ void qnpu_recover_lost_work(struct work_struct *work)
 /* Wait until no queue has a job on a core; none begins meanwhile. */
 static int qnpu_recover_rest(struct qnpu_device *npu, u32 timeout_us)
 {
-	u32 i, status;
+	struct qnpu_hw_queue *queue;
+	u32 status, i = 0;
 	int ret = 0;
 
 	qnpu_write(npu, NPU_REG_CTRL, 0);
-	qnpu_for_each_queue(npu, i)
-		ret = ret ?: read_poll_timeout(qnpu_hw_queue_status, status,
-					       !(status & NPU_QUEUE_STATUS_RUNNING),
-					       USEC_PER_MSEC, timeout_us, false, npu->queues[i]);
+	while (!ret && (queue = qnpu_hw_queue_next(npu, &i)))
+		ret = read_poll_timeout(qnpu_hw_queue_status, status,
+					!(status & NPU_QUEUE_STATUS_RUNNING), USEC_PER_MSEC,
+					timeout_us, false, queue);
 
 	return ret;
 }
@@ -272,14 +271,13 @@ static void qnpu_recover_begin(struct qnpu_device *npu, u32 cause)
 static void qnpu_recover_take_back(struct qnpu_device *npu)
 {
 	struct qnpu_hw_queue *queue;
-	u32 i;
+	u32 i = 0;
 
 	drm_warn(&npu->drm, "the device is back%s\n", npu->ddr ? ", with empty memory" : "");
 	qnpu_mem_clear_card(npu);
 	WRITE_ONCE(npu->resets, npu->resets + 1);
 	WRITE_ONCE(npu->losses, npu->losses + 1);
-	qnpu_for_each_queue(npu, i) {
-		queue = npu->queues[i];
+	while ((queue = qnpu_hw_queue_next(npu, &i))) {
 		if (queue->ctx->internal)
 			qnpu_hw_queue_set_error(queue, READ_ONCE(queue->ctx->dead));
 	}
@@ -291,7 +289,8 @@ static void qnpu_recover_take_back(struct qnpu_device *npu)
 /* Reset the device, and resume all queues. */
 static void qnpu_recover_finish(struct qnpu_device *npu)
 {
-	u32 i;
+	struct qnpu_hw_queue *queue;
+	u32 i = 0;
 
 	lockdep_assert_held_write(&npu->reset_lock);
 
@@ -306,15 +305,12 @@ static void qnpu_recover_finish(struct qnpu_device *npu)
 	qnpu_bus_let_on(npu);
 	qnpu_device_start(npu);
 	qnpu_mmu_forget(npu);
-	qnpu_for_each_queue(npu, i)
-		qnpu_hw_queue_resume(npu->queues[i]);
+	while ((queue = qnpu_hw_queue_next(npu, &i)))
+		qnpu_hw_queue_resume(queue);
 	trace_qnpu_device_restart(npu);
 }
 
-/*
- * Let event_work reset the device, and log the reason. The device is entered, or up under hw_lock,
- * so that a reset meanwhile cannot be the one.
- */
+/* Let event_work reset the device, which is entered, or up under hw_lock: no reset is under way. */
 void qnpu_recover_request(struct qnpu_device *npu, const char *why)
 {
 	drm_warn(&npu->drm, "%s: resetting the device\n", why);
@@ -324,13 +320,14 @@ void qnpu_recover_request(struct qnpu_device *npu, const char *why)
 
 static bool qnpu_recover_needs_reset(struct qnpu_device *npu)
 {
-	u32 i, status = qnpu_read(npu, NPU_REG_STATUS);
+	u32 i = 0, status = qnpu_read(npu, NPU_REG_STATUS);
+	struct qnpu_hw_queue *queue;
 	bool reset = READ_ONCE(npu->reset_wanted);
 
 	if (qnpu_is_gone(status))
 		return reset;
-	qnpu_for_each_queue(npu, i)
-		reset |= qnpu_hw_queue_has_failed(npu->queues[i]);
+	while ((queue = qnpu_hw_queue_next(npu, &i)))
+		reset |= qnpu_hw_queue_has_failed(queue);
 
 	return reset || status & NPU_STATUS_FATAL;
 }
@@ -371,10 +368,7 @@ void qnpu_recover_lose(struct qnpu_device *npu, const char *why)
 	qnpu_recover_set_online(npu);
 }
 
-/*
- * End all jobs and waits: drm_dev_unplug(), which follows, waits for sections that may wait for a
- * job, or for the repair of the bus. pulse_work is cancelled.
- */
+/* End all jobs and waits before drm_dev_unplug(), which would wait for them; no pulse_work. */
 void qnpu_recover_end(struct qnpu_device *npu)
 {
 	guard(qnpu_reset)(npu);
@@ -475,10 +469,7 @@ static bool qnpu_recover_answers(struct qnpu_device *npu)
 	       !(qnpu_read(npu, NPU_REG_CTRL) & NPU_CTRL_RESET);
 }
 
-/*
- * Go on after qnpu_recover_sleep() or qnpu_recover_offline(). A lost device that answers again, and
- * whose last reset is over, is taken back.
- */
+/* Go on after sleep or being offline; a lost device that answers again is taken back. */
 void qnpu_recover_wake(struct qnpu_device *npu)
 {
 	guard(qnpu_reset)(npu);
@@ -500,8 +491,9 @@ void qnpu_recover_empty(struct qnpu_device *npu)
 /* Look at a device that may have died, or whose interrupts may be lost. */
 static void qnpu_recover_check(struct qnpu_device *npu)
 {
+	struct qnpu_hw_queue *queue;
+	u32 i = 0;
 	int idx;
-	u32 i;
 
 	if (!qnpu_device_try_enter(npu, &idx))
 		return;
@@ -510,8 +502,8 @@ static void qnpu_recover_check(struct qnpu_device *npu)
 	} else {
 		qnpu_irq_look(npu);
 		mutex_lock(&npu->hw_lock);
-		qnpu_for_each_queue(npu, i)
-			qnpu_hw_queue_process(npu->queues[i]);
+		while ((queue = qnpu_hw_queue_next(npu, &i)))
+			qnpu_hw_queue_process(queue);
 		mutex_unlock(&npu->hw_lock);
 		if (npu->runtime_pm)
 			qnpu_attach_trim(npu);

@@ -89,19 +89,16 @@ static void qnpu_utilisation_update(struct qnpu_device *npu)
 static ssize_t utilization_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
-	u32 percent;
 	int ret, idx;
 
-	mutex_lock(&qnpu_sysfs_lock);
+	guard(mutex)(&qnpu_sysfs_lock);
 	ret = qnpu_device_enter(npu, &idx);
-	if (!ret) {
-		qnpu_utilisation_update(npu);
-		qnpu_device_exit(npu, idx);
-	}
-	percent = npu->utilisation.percent[qnpu_core_of(attr)];
-	mutex_unlock(&qnpu_sysfs_lock);
+	if (ret)
+		return ret;
+	qnpu_utilisation_update(npu);
+	qnpu_device_exit(npu, idx);
 
-	return ret ?: sysfs_emit(buf, "%u\n", percent);
+	return sysfs_emit(buf, "%u\n", npu->utilisation.percent[qnpu_core_of(attr)]);
 }
 
 /* Exact counters of all users are for root only. */
