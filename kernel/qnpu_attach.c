@@ -80,10 +80,7 @@ void qnpu_attach_cancel(struct qnpu_hw_queue *queue)
 	mutex_unlock(&queue->npu->attach.mutex);
 }
 
-/*
- * The first waiting queue of an address space with the fewest queue pairs. It stays in the list,
- * and cannot end while the mutex is held.
- */
+/* The first waiting queue of an address space with fewest pairs; it stays under the mutex. */
 static struct qnpu_hw_queue *qnpu_attach_next(struct qnpu_device *npu)
 {
 	struct qnpu_attach *attach = &npu->attach;
@@ -282,10 +279,7 @@ static void qnpu_attach_work(struct work_struct *work)
 		queue_delayed_work(attach->wq, &attach->work, QNPU_ATTACH_RETRY);
 }
 
-/*
- * Take queue pairs from contexts that have been idle for a while: without any the device can sleep.
- * It is entered.
- */
+/* Take queue pairs from idle contexts of an entered device, which can sleep without any. */
 void qnpu_attach_trim(struct qnpu_device *npu)
 {
 	struct qnpu_hw_queue *queue;

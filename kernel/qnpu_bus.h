@@ -16,11 +16,7 @@ struct qnpu_bus_ops {
 
 	/* Allocate at most @want interrupts for npu->irq.vectors; returns their number. */
 	int (*irqs)(struct qnpu_device *npu, u32 want);
-	/*
-	 * Make registers answer, also after cut_off; the device is as after power-on then. NULL:
-	 * they always answer. Called with reset_lock held for writing, as the next two, or during
-	 * probe and remove.
-	 */
+	/* Make registers answer, as after power-on. Under reset_lock, as the next, or in probe. */
 	int (*power_on)(struct qnpu_device *npu);
 	/* Let a device that was reset reach memory. NULL: it can. */
 	void (*let_on)(struct qnpu_device *npu);

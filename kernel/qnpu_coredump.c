@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Dumps for failed jobs: registers, rings, the job's descriptor, a walk of the page tables and the
- * commands around the place. docs/reference/uapi.md describes the text, tools/npu-dump shows it.
- *
- * A job that the watchdog kills is dumped at once, while it is on its core; one that has failed by
- * itself by a work.
+ * Dumps of failed jobs; docs/reference/uapi.md describes the text, tools/npu-dump shows it. A job
+ * that the watchdog kills is dumped while it is on its core, one that fails by itself by a work.
  */
 #include <linux/devcoredump.h>
 #include <linux/highmem.h>
@@ -29,17 +26,10 @@
 #include "qnpu_userptr.h"
 #include "qnpu_vm.h"
 
-/* First line of a dump: raised when lines change their meaning. */
-#define QNPU_COREDUMP_VERSION	1
-
-/* Largest dump; less where memory is short. */
-#define QNPU_COREDUMP_BYTES	SZ_256K
-
-/* Commands shown before and behind the one in question. */
-#define QNPU_COREDUMP_AROUND	8
-
-#define QNPU_COREDUMP_INTERVAL	(10 * HZ)
-#define QNPU_COREDUMP_BURST	20
+#define QNPU_COREDUMP_VERSION	1	/* raised when lines change their meaning */
+#define QNPU_COREDUMP_BYTES	SZ_256K	/* largest dump; less where memory is short */
+#define QNPU_COREDUMP_AROUND	8	/* commands shown before and after the failed one */
+#define QNPU_DUMP_NO_CORE	0xff	/* as in a completion without a core */
 
 static void qnpu_dump_hex(struct drm_printer *p, const void *data, u32 bytes)
 {
@@ -52,8 +42,6 @@ static void qnpu_dump_hex(struct drm_printer *p, const void *data, u32 bytes)
 	}
 	drm_puts(p, "\n");
 }
-
-/* Registers */
 
 #define QNPU_DUMP_REG(name)	{ #name, NPU_REG_##name }
 
@@ -89,8 +77,10 @@ static void qnpu_dump_head(struct qnpu_device *npu, struct drm_printer *p)
 	drm_printf(p, "resets %u\n", npu->resets);
 }
 
-static void qnpu_dump_registers(struct qnpu_device *npu, struct drm_printer *p)
+/* Print registers, and the queues in use; the device is entered, under hw_lock. */
+void qnpu_coredump_state(struct qnpu_device *npu, struct drm_printer *p)
 {
+	struct qnpu_hw_queue *queue;
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(qnpu_dump_regs); i++)
@@ -109,38 +99,19 @@ static void qnpu_dump_registers(struct qnpu_device *npu, struct drm_printer *p)
 			   qnpu_read64(npu, NPU_CORE_REG(i, NPU_CORE_PROGRESS)),
 			   qnpu_read64(npu, NPU_CORE_REG(i, NPU_CORE_BUSY_CYCLES)));
 	}
-}
 
-static void qnpu_dump_queues(struct qnpu_device *npu, struct drm_printer *p)
-{
-	struct qnpu_hw_queue *queue;
-	u32 i;
-
-	for (i = 0; i < npu->info.queues; i++) {
-		queue = npu->queues[i];
-		if (!queue)
-			continue;
-		drm_printf(p, "queue %u status %#x asid %u priority %u cores %#x", i,
+	i = 0;
+	while ((queue = qnpu_hw_queue_next(npu, &i))) {
+		drm_printf(p, "queue %u status %#x asid %u priority %u cores %#x", queue->index,
 			   qnpu_hw_queue_status(queue),
-			   qnpu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_ASID)), queue->priority,
-			   queue->core_mask);
+			   qnpu_read(npu, NPU_QUEUE_REG(queue->index, NPU_QUEUE_ASID)),
+			   queue->priority, queue->core_mask);
 		drm_printf(p, " card %u %u driver %u %u submitted %llu completed %llu\n",
-			   qnpu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_SQ_HEAD)),
-			   qnpu_read(npu, NPU_QUEUE_REG(i, NPU_QUEUE_CQ_TAIL)),
+			   qnpu_read(npu, NPU_QUEUE_REG(queue->index, NPU_QUEUE_SQ_HEAD)),
+			   qnpu_read(npu, NPU_QUEUE_REG(queue->index, NPU_QUEUE_CQ_TAIL)),
 			   READ_ONCE(queue->sq_tail), READ_ONCE(queue->cq_head),
 			   READ_ONCE(queue->ctx->submitted), READ_ONCE(queue->ctx->completed));
 	}
-}
-
-/**
- * qnpu_coredump_state - print registers, and the queues that are in use
- * @npu: device, entered, under hw_lock
- * @p: where to
- */
-void qnpu_coredump_state(struct qnpu_device *npu, struct drm_printer *p)
-{
-	qnpu_dump_registers(npu, p);
-	qnpu_dump_queues(npu, p);
 }
 
 static void qnpu_dump_ring(struct drm_printer *p, const char *name, const void *ring, u32 bytes)
@@ -152,8 +123,6 @@ static void qnpu_dump_ring(struct drm_printer *p, const char *name, const void *
 		qnpu_dump_hex(p, ring + i * bytes, bytes);
 	}
 }
-
-/* The job */
 
 static const struct npu_stream *qnpu_dump_stream(const struct qnpu_ctx_job *job, u32 index)
 {
@@ -205,8 +174,9 @@ static u64 qnpu_dump_entry(struct qnpu_device *npu, struct drm_printer *p, int l
 	return entry;
 }
 
-static void qnpu_dump_walk(struct qnpu_device *npu, struct drm_printer *p, u32 asid, u64 va)
+static void qnpu_dump_walk(struct qnpu_device *npu, struct drm_printer *p, u64 va)
 {
+	u32 asid = npu->coredump.asid;
 	int level = NPU_PT_LEVELS;
 	u64 entry, index;
 
@@ -222,8 +192,6 @@ static void qnpu_dump_walk(struct qnpu_device *npu, struct drm_printer *p, u32 a
 	}
 }
 
-/* Commands */
-
 static int qnpu_dump_read_page(struct qnpu_device *npu, struct qnpu_bo *bo, u64 at, void *to,
 			       size_t bytes)
 {
@@ -234,7 +202,6 @@ static int qnpu_dump_read_page(struct qnpu_device *npu, struct qnpu_bo *bo, u64 
 
 	if (!tbo->resource)
 		return -ENODATA;
-
 	if (tbo->resource->mem_type == TTM_PL_VRAM) {
 		qnpu_mem_run(bo, false, page, &run);
 		memcpy_fromio(to, npu->ddr + run.addr + (at - page), bytes);
@@ -245,10 +212,7 @@ static int qnpu_dump_read_page(struct qnpu_device *npu, struct qnpu_bo *bo, u64 
 		tbo->ttm ? tbo->ttm->pages : NULL;
 	if (!pages || !pages[at >> PAGE_SHIFT])
 		return -ENODATA;
-	/*
-	 * A dump shows what the CPU has written, also what the card does not see, so caches are
-	 * left alone. Only a buffer that is written past them has stale lines there.
-	 */
+	/* Shown is what the CPU has written; only an uncached buffer has stale cache lines. */
 	if (READ_ONCE(bo->uncached))
 		qnpu_pages_sync(npu, tbo->ttm, at, bytes,
 				DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE);
@@ -312,8 +276,8 @@ static void qnpu_dump_commands(struct qnpu_device *npu, struct drm_printer *p, c
 	}
 }
 
-/* Find the core that has, or had, a stream of the job; they are taken in ascending order. */
-static bool qnpu_dump_core(struct qnpu_device *npu, u32 stream, u32 *core)
+/* Returns the core that has, or had, a stream of the job; streams are on ascending cores. */
+static u32 qnpu_dump_core(struct qnpu_device *npu, u32 stream)
 {
 	const struct qnpu_ctx_job *job = npu->coredump.job;
 	u32 i;
@@ -321,43 +285,37 @@ static bool qnpu_dump_core(struct qnpu_device *npu, u32 stream, u32 *core)
 	for (i = 0; i < npu->info.cores; i++) {
 		if (qnpu_read(npu, NPU_CORE_REG(i, NPU_CORE_QUEUE)) == job->ctx->queue.index &&
 		    qnpu_read64(npu, NPU_CORE_REG(i, NPU_CORE_JOB_ID)) == job->seqno &&
-		    !stream--) {
-			*core = i;
-			return true;
-		}
+		    !stream--)
+			return i;
 	}
 
-	return false;
-}
-
-static u32 qnpu_dump_position(struct qnpu_device *npu, bool found, u32 core, u32 engine)
-{
-	const struct npu_cqe *cqe = &npu->coredump.cqe;
-	u32 reg = engine == NPU_ENGINE_TIU ? NPU_CORE_TIU_COMMAND : NPU_CORE_GDMA_COMMAND;
-
-	if (npu->coredump.completed && cqe->engine == engine && cqe->core == core &&
-	    cqe->command != NPU_COMMAND_NONE)
-		return cqe->command;
-
-	return found ? qnpu_read(npu, NPU_CORE_REG(core, reg)) : 0;
+	return QNPU_DUMP_NO_CORE;
 }
 
 static void qnpu_dump_streams(struct qnpu_device *npu, struct drm_printer *p)
 {
 	const struct qnpu_coredump *dump = &npu->coredump;
+	const struct npu_cqe *cqe = &dump->cqe;
 	u32 i;
 
 	for (i = 0; i < dump->job->desc->stream_count; i++) {
 		const struct npu_stream *stream = qnpu_dump_stream(dump->job, i);
-		u32 core = dump->completed && !i ? dump->cqe.core : 0xff;
-		bool found = qnpu_dump_core(npu, i, &core);
+		u32 tiu = 0, gdma = 0, core = qnpu_dump_core(npu, i);
 
+		if (core != QNPU_DUMP_NO_CORE) {
+			tiu = qnpu_read(npu, NPU_CORE_REG(core, NPU_CORE_TIU_COMMAND));
+			gdma = qnpu_read(npu, NPU_CORE_REG(core, NPU_CORE_GDMA_COMMAND));
+		} else if (dump->completed && !i) {
+			core = cqe->core;
+		}
+		if (dump->completed && cqe->core == core && cqe->command != NPU_COMMAND_NONE) {
+			tiu = cqe->engine == NPU_ENGINE_TIU ? cqe->command : tiu;
+			gdma = cqe->engine == NPU_ENGINE_GDMA ? cqe->command : gdma;
+		}
 		qnpu_dump_commands(npu, p, "tiu", core, stream->tiu_region, stream->tiu_offset,
-				   stream->tiu_count,
-				   qnpu_dump_position(npu, found, core, NPU_ENGINE_TIU));
+				   stream->tiu_count, tiu);
 		qnpu_dump_commands(npu, p, "gdma", core, stream->gdma_region, stream->gdma_offset,
-				   stream->gdma_count,
-				   qnpu_dump_position(npu, found, core, NPU_ENGINE_GDMA));
+				   stream->gdma_count, gdma);
 	}
 }
 
@@ -369,19 +327,16 @@ static void qnpu_dump_walks(struct qnpu_device *npu, struct drm_printer *p)
 	const struct npu_stream *stream = qnpu_dump_stream(job, 0);
 
 	if (dump->completed && dump->cqe.fault_addr) {
-		qnpu_dump_walk(npu, p, dump->asid, dump->cqe.fault_addr);
+		qnpu_dump_walk(npu, p, dump->cqe.fault_addr);
 		return;
 	}
 	if (stream->tiu_count && stream->tiu_region < job->region_count)
-		qnpu_dump_walk(npu, p, dump->asid, qnpu_dump_region(job, stream->tiu_region)->va);
+		qnpu_dump_walk(npu, p, qnpu_dump_region(job, stream->tiu_region)->va);
 	if (stream->gdma_count && stream->gdma_region < job->region_count)
-		qnpu_dump_walk(npu, p, dump->asid, qnpu_dump_region(job, stream->gdma_region)->va);
+		qnpu_dump_walk(npu, p, qnpu_dump_region(job, stream->gdma_region)->va);
 }
 
-/*
- * The device is entered. Jobs may have to end before memory can be freed, so nothing is reclaimed
- * here, also not by drm_printf() where the text ends.
- */
+/* The device is entered. Nothing is reclaimed, also not by drm_printf(): that may wait for jobs. */
 static void qnpu_coredump_write(struct qnpu_device *npu)
 {
 	struct qnpu_coredump *dump = &npu->coredump;
@@ -417,34 +372,27 @@ static void qnpu_coredump_write(struct qnpu_device *npu)
 	memalloc_noreclaim_restore(flags);
 }
 
-/* Not dev_coredumpm(), which keeps the module loaded as long as nobody reads the dump. */
-static void qnpu_coredump_publish(struct qnpu_device *npu)
-{
-	struct qnpu_coredump *dump = &npu->coredump;
-	void *data = vmalloc(dump->used);
-
-	if (!data)
-		return;
-	memcpy(data, dump->text, dump->used);
-	drm_info(&npu->drm, "dump of job %llu: npu-dump shows it (/sys/class/devcoredump)\n",
-		 dump->job->seqno);
-	dev_coredumpv(npu->drm.dev, data, dump->used, GFP_KERNEL);
-}
-
+/* dev_coredumpm() would keep the module loaded until the dump is read. */
 static void qnpu_coredump_work(struct work_struct *work)
 {
 	struct qnpu_device *npu = container_of(work, struct qnpu_device, coredump.work);
 	struct qnpu_coredump *dump = &npu->coredump;
+	void *data;
 	int idx;
 
 	if (!dump->text && qnpu_device_enter_awake(npu, &idx)) {
-		mutex_lock(&npu->hw_lock);
-		qnpu_coredump_write(npu);
-		mutex_unlock(&npu->hw_lock);
+		scoped_guard(mutex, &npu->hw_lock)
+			qnpu_coredump_write(npu);
 		qnpu_device_exit(npu, idx);
 	}
-	if (dump->text)
-		qnpu_coredump_publish(npu);
+	data = dump->text ? vmalloc(dump->used) : NULL;
+	if (data) {
+		memcpy(data, dump->text, dump->used);
+		drm_info(&npu->drm,
+			 "dump of job %llu: npu-dump shows it (/sys/class/devcoredump)\n",
+			 dump->job->seqno);
+		dev_coredumpv(npu->drm.dev, data, dump->used, GFP_KERNEL);
+	}
 	kfree(dump->text);
 	dump->text = NULL;
 	qnpu_job_put(dump->job);
@@ -473,12 +421,9 @@ static bool qnpu_coredump_claim(struct qnpu_coredump *dump, struct qnpu_ctx_job 
 	return true;
 }
 
-/**
- * qnpu_coredump_fault - a job has ended with an error; the dump follows
- * @job: job; the lock of its queue is held
- * @cqe: what the card said
- *
- * For errors of the machine or the driver, not those of the commands that users write.
+/*
+ * Let the work dump a job that has ended with an error of the machine or the driver, not of the
+ * user's commands. The lock of the job's queue is held.
  */
 void qnpu_coredump_fault(struct qnpu_ctx_job *job, const struct npu_cqe *cqe)
 {
@@ -495,18 +440,13 @@ void qnpu_coredump_fault(struct qnpu_ctx_job *job, const struct npu_cqe *cqe)
 	}
 }
 
-/**
- * qnpu_coredump_kill - a job is about to be killed, or the like
- * @job: job; hw_lock is held and the device entered
- * @reason: why
- */
+/* Dump a job that is about to be killed; hw_lock is held and the device entered. */
 void qnpu_coredump_kill(struct qnpu_ctx_job *job, const char *reason)
 {
 	struct qnpu_device *npu = job->ctx->npu;
 
 	if (!qnpu_coredump_claim(&npu->coredump, job, NULL, reason))
 		return;
-
 	qnpu_coredump_write(npu);
 	queue_work(system_freezable_wq, &npu->coredump.work);
 }
@@ -515,15 +455,12 @@ void qnpu_coredump_init(struct qnpu_device *npu)
 {
 	struct qnpu_coredump *dump = &npu->coredump;
 
-	ratelimit_state_init(&dump->limit, QNPU_COREDUMP_INTERVAL, QNPU_COREDUMP_BURST);
+	ratelimit_state_init(&dump->limit, 10 * HZ, 20);
 	ratelimit_set_flags(&dump->limit, RATELIMIT_MSG_ON_RELEASE);
 	INIT_WORK(&dump->work, qnpu_coredump_work);
 }
 
-/**
- * qnpu_coredump_fini - wait for a dump that is being made
- * @npu: device, without jobs
- */
+/* Wait for a dump that is being made; there are no jobs any more. */
 void qnpu_coredump_fini(struct qnpu_device *npu)
 {
 	flush_work(&npu->coredump.work);

@@ -14,25 +14,15 @@ struct qnpu_device;
 
 /* The dump that is being made: there is room for one. */
 struct qnpu_coredump {
-	/* bit 0: a dump is being made, and its maker owns all below */
-	unsigned long busy;
-
-	struct ratelimit_state limit;	/* how often that may be */
-
-	/* writes what is not yet written, and hands it to user space */
-	struct work_struct work;
-
+	unsigned long busy;		/* bit 0: a dump is made, and its maker owns all below */
+	struct ratelimit_state limit;
+	struct work_struct work;	/* writes the text if need be, and publishes it */
 	struct qnpu_ctx_job *job;	/* with a reference */
-
 	const char *reason;
-
 	u32 asid;			/* address space of the job when it failed */
-
 	bool completed;			/* cqe is there */
 	struct npu_cqe cqe;
-
 	char *text;			/* NULL: not yet written */
-
 	size_t used;			/* characters */
 };
 

@@ -23,32 +23,26 @@ static struct qnpu_device *qnpu_of_seq_file(struct seq_file *m)
 	return to_qnpu_device(entry->dev);
 }
 
-static void qnpu_show_context(struct seq_file *m, struct qnpu_ctx *ctx)
-{
-	struct qnpu_hw_queue *queue = &ctx->queue;
-	int asid = READ_ONCE(ctx->vm->space.asid);
-	unsigned long flags;
-
-	/* Without a queue pair its number is -1, as QNPU_NO_QUEUE is. */
-	spin_lock_irqsave(&queue->lock, flags);
-	seq_printf(m, "%u %u %#x %d %d %llu %llu %llu %llu %u %u\n", ctx->id, queue->priority,
-		   queue->core_mask, (int)queue->index, asid, ctx->submitted, ctx->completed,
-		   ctx->errors, ctx->victims, queue->sq_tail, queue->cq_head);
-	spin_unlock_irqrestore(&queue->lock, flags);
-}
-
 static int qnpu_show_contexts(struct seq_file *m, void *data)
 {
 	struct qnpu_device *npu = qnpu_of_seq_file(m);
+	struct qnpu_hw_queue *queue;
 	struct qnpu_ctx *ctx;
 
 	seq_puts(m, "context priority cores queue asid submitted completed errors victims tail head\n");
-	mutex_lock(&npu->hw_lock);
+	guard(mutex)(&npu->hw_lock);
 	list_for_each_entry(ctx, &npu->ctxs, link) {
-		if (!ctx->internal)
-			qnpu_show_context(m, ctx);
+		if (ctx->internal)
+			continue;
+		queue = &ctx->queue;
+		/* Without a queue pair its number is -1, as QNPU_NO_QUEUE is. */
+		spin_lock_irq(&queue->lock);
+		seq_printf(m, "%u %u %#x %d %d %llu %llu %llu %llu %u %u\n", ctx->id,
+			   queue->priority, queue->core_mask, (int)queue->index,
+			   READ_ONCE(ctx->vm->space.asid), ctx->submitted, ctx->completed,
+			   ctx->errors, ctx->victims, queue->sq_tail, queue->cq_head);
+		spin_unlock_irq(&queue->lock);
 	}
-	mutex_unlock(&npu->hw_lock);
 
 	return 0;
 }
@@ -115,15 +109,12 @@ static int qnpu_show_files(struct seq_file *m, const char *heads,
 {
 	struct qnpu_device *npu = qnpu_of_seq_file(m);
 	struct drm_file *file;
-	int ret;
 
-	ret = mutex_lock_interruptible(&npu->drm.filelist_mutex);
-	if (ret)
-		return ret;
-	seq_puts(m, heads);
-	list_for_each_entry(file, &npu->drm.filelist, lhead)
-		show(m, file);
-	mutex_unlock(&npu->drm.filelist_mutex);
+	scoped_cond_guard(mutex_intr, return -EINTR, &npu->drm.filelist_mutex) {
+		seq_puts(m, heads);
+		list_for_each_entry(file, &npu->drm.filelist, lhead)
+			show(m, file);
+	}
 
 	return 0;
 }
@@ -197,7 +188,6 @@ static int qnpu_show_irq_test(struct seq_file *m, void *data)
 	ret = qnpu_device_enter(npu, &idx);
 	if (ret)
 		return ret;
-
 	ret = qnpu_irq_test(npu, &ns);
 	qnpu_device_exit(npu, idx);
 	if (!ret)

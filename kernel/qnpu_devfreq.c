@@ -44,10 +44,7 @@ static int qnpu_devfreq_target(struct device *dev, unsigned long *freq, u32 flag
 	return 0;
 }
 
-/*
- * The load is that of the busiest core. Its time counts, not its cycles: these are counted when a
- * job ends, and say how long it would have taken the chip that is modelled.
- */
+/* The load is that of the busiest core, in time; cycles of the model count when a job ends. */
 static int qnpu_devfreq_status(struct device *dev, struct devfreq_dev_status *status)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
@@ -93,10 +90,7 @@ static int qnpu_devfreq_add_opps(struct qnpu_device *npu)
 	return ret;
 }
 
-/**
- * qnpu_devfreq_init - let devfreq choose the clock, until the driver is unbound
- * @npu: device, started
- */
+/* Let devfreq choose the clock of a started device, until the driver is unbound. */
 void qnpu_devfreq_init(struct qnpu_device *npu)
 {
 	struct devfreq *devfreq;

@@ -67,24 +67,15 @@ static int qnpu_mmap(struct file *filp, struct vm_area_struct *vma)
 	return drm_gem_mmap(filp, vma);
 }
 
-static int qnpu_ioctl_check(struct file *filp, unsigned int cmd)
-{
-	int ret = qnpu_check_lost(filp);
-
-	ret = ret ?: qnpu_ioctl_filter(cmd);
-
-	return ret;
-}
-
 static long qnpu_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
-	return qnpu_ioctl_check(filp, cmd) ?: drm_ioctl(filp, cmd, arg);
+	return qnpu_check_lost(filp) ?: qnpu_ioctl_filter(cmd) ?: drm_ioctl(filp, cmd, arg);
 }
 
 #ifdef CONFIG_COMPAT
 static long qnpu_compat_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
-	return qnpu_ioctl_check(filp, cmd) ?: drm_compat_ioctl(filp, cmd, arg);
+	return qnpu_check_lost(filp) ?: qnpu_ioctl_filter(cmd) ?: drm_compat_ioctl(filp, cmd, arg);
 }
 #else
 #define qnpu_compat_ioctl NULL
@@ -139,7 +130,6 @@ const struct drm_driver qnpu_driver = {
 #ifdef QNPU_HAVE_DRIVER_DATE
 	.date = "20260101",
 #endif
-	/* For the history see also uapi/drm/npu_accel.h. */
 	.major = 1,
 	.minor = 0,
 };
@@ -193,11 +183,8 @@ static int qnpu_probe_software(struct qnpu_device *npu)
 	npu->info.max_regions = NPU_MAX_REGIONS;
 	npu->info.max_jobs = QNPU_SUBMIT_MAX_JOBS;
 	npu->info.max_in_flight = QNPU_CTX_MAX_JOBS;
-	ret = qnpu_mmu_init(npu);
-	if (ret)
-		return ret;
 
-	return qnpu_mem_init(npu);
+	return qnpu_mmu_init(npu) ?: qnpu_mem_init(npu);
 }
 
 static void qnpu_probe_say(struct qnpu_device *npu)
@@ -213,10 +200,26 @@ static void qnpu_probe_say(struct qnpu_device *npu)
 		 memory, qnpu_copy_user_queues(npu), npu->irq.count);
 }
 
-/**
- * qnpu_drv_probe - the part of probe that all buses share
- * @npu: device, its registers mapped and powered; drvdata of its parent
- */
+/* Start the device; after a failure qnpu_drv_remove() stops it. */
+static int qnpu_probe_start(struct qnpu_device *npu)
+{
+	int ret;
+
+	qnpu_bus_let_on(npu);
+	ret = qnpu_irq_init(npu);
+	if (ret)
+		return ret;
+	qnpu_device_start(npu);
+	ret = qnpu_copy_init(npu);
+	if (ret)
+		return ret;
+	qnpu_debugfs_init(npu);
+	qnpu_devfreq_init(npu);
+
+	return qnpu_hwmon_init(npu) ?: drm_dev_register(&npu->drm, 0);
+}
+
+/* The part of probe that all buses share; registers are mapped and powered. */
 int qnpu_drv_probe(struct qnpu_device *npu)
 {
 	int ret;
@@ -229,42 +232,19 @@ int qnpu_drv_probe(struct qnpu_device *npu)
 		drm_err(&npu->drm, "the card does not answer a reset\n");
 	if (ret)
 		return ret;
-	ret = qnpu_device_identify(npu);
-	if (ret)
-		return ret;
-	ret = qnpu_probe_software(npu);
-	if (ret)
-		return ret;
-	ret = qnpu_attach_init(npu);
+	ret = qnpu_device_identify(npu) ?: qnpu_probe_software(npu) ?: qnpu_attach_init(npu);
 	if (ret)
 		return ret;
 
-	qnpu_bus_let_on(npu);
-	ret = qnpu_irq_init(npu);
-	if (ret)
-		goto err_remove;
-	qnpu_device_start(npu);
-	ret = qnpu_copy_init(npu);
-	if (ret)
-		goto err_remove;
-	qnpu_debugfs_init(npu);
-	qnpu_devfreq_init(npu);
-	ret = qnpu_hwmon_init(npu);
-	if (ret)
-		goto err_remove;
-	ret = drm_dev_register(&npu->drm, 0);
-	if (ret)
-		goto err_remove;
-
+	ret = qnpu_probe_start(npu);
+	if (ret) {
+		qnpu_drv_remove(npu);
+		return ret;
+	}
 	qnpu_recover_pulse(npu);
 	qnpu_probe_say(npu);
 
 	return 0;
-
-err_remove:
-	qnpu_drv_remove(npu);
-
-	return ret;
 }
 
 /* The system goes down: the device leaves memory alone, stays bound, and calls return -ENODEV. */
@@ -274,12 +254,9 @@ void qnpu_drv_shutdown(struct qnpu_device *npu)
 	qnpu_recover_end(npu);
 }
 
-/**
- * qnpu_drv_remove - let go of a device; also of one whose probe has failed
- * @npu: device
- *
- * Files stay open: their calls fail with -ENODEV, unfinished jobs end with -ENODEV, and mappings
- * show dummy pages.
+/*
+ * Let go of a device, also of one whose probe has failed. Files stay open: their calls fail and
+ * jobs end with -ENODEV, and mappings show dummy pages.
  */
 void qnpu_drv_remove(struct qnpu_device *npu)
 {
@@ -309,7 +286,6 @@ static int __init qnpu_init(void)
 	ret = qnpu_job_module_init();
 	if (ret)
 		return ret;
-
 	ret = pci_register_driver(&qnpu_pci_driver);
 	if (ret)
 		goto err_job;

@@ -11,16 +11,11 @@
 #include "qnpu_job.h"
 #include "qnpu_vm.h"
 
-/* drm_driver.open */
 struct blocking_notifier_head qnpu_file_notifiers =
 	BLOCKING_NOTIFIER_INIT(qnpu_file_notifiers);
 EXPORT_SYMBOL_GPL(qnpu_file_notifiers);
 
-/**
- * qnpu_file_open - a process opens the node
- * @drm: device
- * @file: the new file
- */
+/* drm_driver.open */
 int qnpu_file_open(struct drm_device *drm, struct drm_file *file)
 {
 	struct qnpu_file *nfile;

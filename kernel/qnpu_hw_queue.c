@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Queue pairs: rings, completions, enable and disable.
- *
- * A queue finishes its jobs in order. A job with a failed in-fence is skipped, but keeps its place
- * in the list: its fence must not signal before those of the jobs before it. Jobs with unsignalled
- * fences, and all jobs behind them, are on @waiting. Any path that may unblock them moves ready
- * jobs to @jobs, under the lock.
+ * Queue pairs: rings, completions, enable and disable. A queue finishes its jobs in order. A job
+ * with a failed in-fence is skipped, but keeps its place in the list, so that its fence does not
+ * signal early. Jobs with unsignalled fences, and all jobs behind them, are on @waiting. Any path
+ * that may unblock them moves ready jobs to @jobs, under the lock.
  */
 #include <linux/bitfield.h>
 #include <linux/dma-mapping.h>
@@ -55,6 +53,17 @@ static void qnpu_doorbell(struct qnpu_hw_queue *queue, u32 reg, u32 value)
 static u32 qnpu_ring_next(u32 index)
 {
 	return (index + 1) & (QNPU_RING_ENTRIES - 1);
+}
+
+/* Returns the next queue with a pair of number @index or more, or NULL; hw_lock is held. */
+struct qnpu_hw_queue *qnpu_hw_queue_next(struct qnpu_device *npu, u32 *index)
+{
+	while (*index < npu->info.queues) {
+		if (npu->queues[(*index)++])
+			return npu->queues[*index - 1];
+	}
+
+	return NULL;
 }
 
 /* Read STATUS; the device is entered. */
@@ -188,10 +197,9 @@ static bool qnpu_hw_queue_take_ready(struct qnpu_hw_queue *queue)
 void qnpu_hw_queue_push(struct qnpu_hw_queue *queue, struct qnpu_ctx_job **jobs, u32 count)
 {
 	bool last, run = false;
-	unsigned long flags;
 	u32 i;
 
-	spin_lock_irqsave(&queue->lock, flags);
+	spin_lock_irq(&queue->lock);
 	for (i = 0; i < count; i++) {
 		/* Where a fence was the last, its callback may still look at the job. */
 		last = atomic_dec_and_test(&jobs[i]->pending);
@@ -204,28 +212,24 @@ void qnpu_hw_queue_push(struct qnpu_hw_queue *queue, struct qnpu_ctx_job **jobs,
 		run |= qnpu_hw_queue_take_ready(queue);
 	/* The completion of a full ring feeds the rest. */
 	run &= queue->on_card < QNPU_RING_JOBS;
-	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_unlock_irq(&queue->lock);
 	if (run)
 		qnpu_hw_queue_feed(queue);
 }
 
-/*
- * Returns the first job, with a reference, and since when it is that. NULL: the work need not be
- * queued again.
- */
+/* Returns the first job, with a reference, and the jiffies since when; NULL: nothing to watch. */
 struct qnpu_ctx_job *qnpu_hw_queue_watched_job(struct qnpu_hw_queue *queue, unsigned long *since)
 {
 	struct qnpu_ctx_job *job;
-	unsigned long flags;
 
-	spin_lock_irqsave(&queue->lock, flags);
+	spin_lock_irq(&queue->lock);
 	job = qnpu_hw_queue_first(queue);
 	queue->watched = job;
 	if (job) {
 		qnpu_job_get(job);
 		*since = time_after(queue->done, job->taken) ? queue->done : job->taken;
 	}
-	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_unlock_irq(&queue->lock);
 
 	return job;
 }
@@ -269,14 +273,13 @@ void qnpu_hw_queue_feed(struct qnpu_hw_queue *queue)
 u64 qnpu_hw_queue_since_ns(struct qnpu_hw_queue *queue, u64 seqno)
 {
 	struct qnpu_ctx_job *job;
-	unsigned long flags;
 	u64 since = 0;
 
-	spin_lock_irqsave(&queue->lock, flags);
+	spin_lock_irq(&queue->lock);
 	job = qnpu_hw_queue_first(queue);
 	if (job && job->on_card && job->seqno == seqno)
 		since = max(queue->done_ns, job->given_ns);
-	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_unlock_irq(&queue->lock);
 
 	return since;
 }
@@ -342,10 +345,7 @@ static void qnpu_hw_queue_consume(struct qnpu_hw_queue *queue)
 		queue->cq_phase ^= NPU_CQE_PHASE;
 }
 
-/*
- * A completion that cannot be true ends no job: the device may still be at work on it. A reset of
- * the device settles it.
- */
+/* Invalid completions end no job, since it may still run; they lead to a reset of the device. */
 static void qnpu_hw_queue_distrust(struct qnpu_hw_queue *queue)
 {
 	WRITE_ONCE(queue->distrusted, true);
@@ -407,17 +407,16 @@ bool qnpu_hw_queue_process(struct qnpu_hw_queue *queue)
 /* Look for a completion that is written with the wrong phase; the device is entered. */
 void qnpu_hw_queue_check_phase(struct qnpu_hw_queue *queue)
 {
-	unsigned long flags;
 	struct npu_cqe cqe;
 	u32 tail;
 
-	spin_lock_irqsave(&queue->lock, flags);
+	spin_lock_irq(&queue->lock);
 	tail = queue->enabled ? qnpu_queue_read(queue, NPU_QUEUE_CQ_TAIL) : queue->cq_head;
 	/* An entry is written before CQ_TAIL counts it, so that CQ_TAIL may be one behind. */
 	if (tail < QNPU_RING_ENTRIES && tail != queue->cq_head &&
 	    qnpu_ring_next(tail) != queue->cq_head && !qnpu_hw_queue_peek(queue, &cqe))
 		qnpu_hw_queue_distrust(queue);
-	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_unlock_irq(&queue->lock);
 }
 
 /* Enable and disable, under hw_lock */
@@ -470,21 +469,16 @@ static int qnpu_hw_queue_wait_disabled(struct qnpu_hw_queue *queue)
 				 NPU_QUEUE_STATUS);
 }
 
-/*
- * Returns 0 when the device no longer touches the queue's memory. Cores whose job does not stop are
- * reset, which costs no other queue anything.
- */
+/* Returns 0 when the device touches no memory of the queue; cores that do not stop are reset. */
 static int qnpu_hw_queue_disable(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_device *npu = queue->npu;
 	u32 cores;
-	int ret;
 
 	lockdep_assert_held(&npu->hw_lock);
 
 	qnpu_queue_write(queue, NPU_QUEUE_CTRL, 0);
-	ret = qnpu_hw_queue_wait_disabled(queue);
-	if (!ret)
+	if (!qnpu_hw_queue_wait_disabled(queue))
 		return 0;
 
 	cores = qnpu_hw_queue_cores(queue);
@@ -498,9 +492,8 @@ static int qnpu_hw_queue_disable(struct qnpu_hw_queue *queue)
 /* Around a device reset, under hw_lock */
 
 /*
- * Retire what is complete, and mark the job that is on a core as begun. That is certain if the
- * arbiter is off. Each entry that CQ_TAIL counts belongs to the next job; where it cannot be true,
- * the job's result is unknown.
+ * Retire what is complete, and mark the job on a core as begun, which is certain if the arbiter is
+ * off. Where an entry that CQ_TAIL counts cannot be true, the result of its job is unknown.
  */
 static void qnpu_hw_queue_account(struct qnpu_hw_queue *queue)
 {
@@ -534,27 +527,19 @@ static void qnpu_hw_queue_account(struct qnpu_hw_queue *queue)
 		first->begun = true;
 }
 
-/*
- * Retire what is complete; from here on the ring is not used. The arbiter is off, or all jobs are
- * about to end.
- */
+/* Retire what is complete, and stop using the ring. The arbiter is off, or all jobs will end. */
 void qnpu_hw_queue_suspend(struct qnpu_hw_queue *queue)
 {
-	unsigned long flags;
-
 	lockdep_assert_held(&queue->npu->hw_lock);
 
-	spin_lock_irqsave(&queue->lock, flags);
+	spin_lock_irq(&queue->lock);
 	if (queue->enabled)
 		qnpu_hw_queue_account(queue);
 	queue->enabled = false;
-	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_unlock_irq(&queue->lock);
 }
 
-/*
- * Suspend and disable a queue of a device that is up; unfinished jobs stay. Fails if only the
- * device reset stops it that is requested then.
- */
+/* Suspend and disable a queue of a device that is up; after a failure the requested reset does. */
 int qnpu_hw_queue_stop(struct qnpu_hw_queue *queue)
 {
 	int ret;
@@ -567,15 +552,11 @@ int qnpu_hw_queue_stop(struct qnpu_hw_queue *queue)
 	return ret;
 }
 
-/*
- * Enable a suspended queue of a device that was reset. A job that was on a core is lost; the others
- * have not begun, and are written again.
- */
+/* Enable a suspended queue after a reset. Jobs are written again, except the one on a core. */
 void qnpu_hw_queue_resume(struct qnpu_hw_queue *queue)
 {
 	int error = queue->error ?: qnpu_hw_queue_enable(queue);
 	struct qnpu_ctx_job *job;
-	unsigned long flags;
 
 	lockdep_assert_held(&queue->npu->hw_lock);
 
@@ -584,14 +565,14 @@ void qnpu_hw_queue_resume(struct qnpu_hw_queue *queue)
 		return;
 	}
 
-	spin_lock_irqsave(&queue->lock, flags);
+	spin_lock_irq(&queue->lock);
 	job = qnpu_hw_queue_first(queue);
 	if (job && job->begun)
 		qnpu_hw_queue_complete(queue, NULL, ktime_get_ns());
 	list_for_each_entry(job, &queue->jobs, link)
 		qnpu_hw_queue_off_card(queue, job);
 	queue->enabled = true;
-	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_unlock_irq(&queue->lock);
 	qnpu_hw_queue_feed(queue);
 }
 
@@ -625,23 +606,17 @@ bool qnpu_hw_queue_has_failed(struct qnpu_hw_queue *queue)
 /* New jobs end with @error, all others at the next reset of the device. 0: jobs are taken again. */
 void qnpu_hw_queue_set_error(struct qnpu_hw_queue *queue, int error)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&queue->lock, flags);
+	spin_lock_irq(&queue->lock);
 	queue->error = error;
-	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_unlock_irq(&queue->lock);
 }
 
-/*
- * End all jobs that do not wait for fences, and refuse new ones. The device does not serve the
- * queue any more.
- */
+/* End all jobs that do not wait for fences, and refuse new ones; the device has left the queue. */
 void qnpu_hw_queue_fail_all(struct qnpu_hw_queue *queue, int error)
 {
 	struct qnpu_ctx_job *job, *next;
-	unsigned long flags;
 
-	spin_lock_irqsave(&queue->lock, flags);
+	spin_lock_irq(&queue->lock);
 	queue->enabled = false;
 	queue->distrusted = false;
 	queue->error = error;
@@ -653,19 +628,15 @@ void qnpu_hw_queue_fail_all(struct qnpu_hw_queue *queue, int error)
 		qnpu_job_finish(job, job->skip_error ?: error, NULL);
 	}
 	qnpu_hw_queue_take_ready(queue);
-	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_unlock_irq(&queue->lock);
 }
 
-/*
- * End all jobs in order, also those that wait for fences. The queue is suspended and its device
- * reset; it takes jobs again.
- */
+/* End all jobs in order, also waiting ones, of a suspended queue of a device that was reset. */
 void qnpu_hw_queue_cancel(struct qnpu_hw_queue *queue, u32 cause)
 {
 	struct qnpu_ctx_job *job, *next;
-	unsigned long flags;
 
-	spin_lock_irqsave(&queue->lock, flags);
+	spin_lock_irq(&queue->lock);
 	queue->error = -ECANCELED;
 	list_for_each_entry(job, &queue->jobs, link)
 		WRITE_ONCE(job->killed, cause);
@@ -674,26 +645,21 @@ void qnpu_hw_queue_cancel(struct qnpu_hw_queue *queue, u32 cause)
 		qnpu_job_stop_listening(job);
 		qnpu_hw_queue_take(queue, job);
 	}
-	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_unlock_irq(&queue->lock);
 	qnpu_hw_queue_fail_all(queue, -ECANCELED);
 	qnpu_hw_queue_set_error(queue, READ_ONCE(queue->ctx->dead));
 }
 
 /* Life */
 
-/**
- * qnpu_hw_queue_attach - give a queue a queue pair
- * @queue: queue without one; the device is entered
- * @index: number of the pair, which is free and has memory
- *
- * Fails with -EIO if the pair is not enabled, with -ENODEV if it does not answer, and with
- * -ETIMEDOUT if only the device reset that is requested then keeps it from the memory.
+/*
+ * Give a queue the free queue pair @index; the device is entered. Fails with -EIO or -ENODEV, or
+ * with -ETIMEDOUT if only the device reset that is requested then keeps the pair from memory.
  */
 int qnpu_hw_queue_attach(struct qnpu_hw_queue *queue, u32 index)
 {
 	struct qnpu_device *npu = queue->npu;
 	const struct qnpu_slot *slot = &npu->attach.slots[index];
-	unsigned long flags;
 	int ret;
 
 	lockdep_assert_held(&npu->hw_lock);
@@ -716,30 +682,30 @@ int qnpu_hw_queue_attach(struct qnpu_hw_queue *queue, u32 index)
 	queue->attached = jiffies;
 	queue->ctx->vm->pairs++;
 	npu->queues[index] = queue;
-	qnpu_irq_add_queue(queue->vector, queue);
-	spin_lock_irqsave(&queue->lock, flags);
+	spin_lock_irq(&queue->vector->lock);
+	list_add_tail(&queue->link, &queue->vector->queues);
+	spin_unlock_irq(&queue->vector->lock);
+	spin_lock_irq(&queue->lock);
 	queue->enabled = true;
-	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_unlock_irq(&queue->lock);
 
 	return 0;
 }
 
-/*
- * Take its queue pair from a queue that the device does not serve any more; unfinished jobs wait
- * for another one.
- */
+/* Take its queue pair from a queue that is disabled; unfinished jobs wait for another pair. */
 void qnpu_hw_queue_detach(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_device *npu = queue->npu;
 	struct qnpu_ctx_job *job;
-	unsigned long flags;
 
 	lockdep_assert_held(&npu->hw_lock);
 
-	qnpu_irq_remove_queue(queue->vector, queue);
+	spin_lock_irq(&queue->vector->lock);
+	list_del_init(&queue->link);
+	spin_unlock_irq(&queue->vector->lock);
 	npu->queues[queue->index] = NULL;
 	queue->ctx->vm->pairs--;
-	spin_lock_irqsave(&queue->lock, flags);
+	spin_lock_irq(&queue->lock);
 	queue->enabled = false;
 	list_for_each_entry(job, &queue->jobs, link)
 		qnpu_hw_queue_off_card(queue, job);
@@ -747,7 +713,7 @@ void qnpu_hw_queue_detach(struct qnpu_hw_queue *queue)
 	queue->rings = NULL;
 	if (queue->to_run && !queue->error)
 		qnpu_attach_request(queue);
-	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_unlock_irq(&queue->lock);
 	qnpu_space_detach(&queue->ctx->vm->space);
 	qnpu_pm_was_busy(npu);
 	qnpu_pm_put(npu);
@@ -770,10 +736,7 @@ void qnpu_hw_queue_init(struct qnpu_hw_queue *queue, struct qnpu_ctx *ctx, u32 p
 	INIT_LIST_HEAD(&queue->waiting);
 }
 
-/*
- * End all jobs with @error but those that wait for fences. On return the device touches neither the
- * queue's memory nor any for its jobs.
- */
+/* End all jobs but waiting ones. Afterwards the device touches no memory of queue or jobs. */
 void qnpu_hw_queue_shutdown(struct qnpu_hw_queue *queue, int error)
 {
 	struct qnpu_device *npu = queue->npu;

@@ -82,6 +82,7 @@ void qnpu_hw_queue_feed(struct qnpu_hw_queue *queue);
 bool qnpu_hw_queue_process_some(struct qnpu_hw_queue *queue, u32 *most);
 bool qnpu_hw_queue_process(struct qnpu_hw_queue *queue);
 
+struct qnpu_hw_queue *qnpu_hw_queue_next(struct qnpu_device *npu, u32 *index);
 u32 qnpu_hw_queue_status(struct qnpu_hw_queue *queue);
 u32 qnpu_hw_queue_cores(struct qnpu_hw_queue *queue);
 u64 qnpu_hw_queue_since_ns(struct qnpu_hw_queue *queue, u64 seqno);

@@ -52,9 +52,9 @@ static int qnpu_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32
 	if (ret)
 		return ret;
 	*value = (s32)qnpu_read(npu, inputs[type]);
-	qnpu_device_exit(npu, idx);
 	if (type == hwmon_power)
 		*value *= MICROWATT_PER_MILLIWATT;
+	qnpu_device_exit(npu, idx);
 
 	return 0;
 }

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts. MSI-X vector 0 of a card carries events, the others carry the completions of groups
- * of queues. Vector 0 has those, too, where the system grants a single vector. The interrupt line
- * of a SoC block stands for vector 0.
- *
- * The hard handler takes a bounded number of completions, since it decides the latency of a job;
- * a thread takes the rest.
+ * Interrupts. MSI-X vector 0 of a card, or the line of a SoC block, carries events, and completions
+ * where it is the only one; the others carry the completions of groups of queues. The hard handler
+ * takes a bounded number of completions, a thread takes the rest.
  */
 #include <linux/export.h>
 #include <linux/interrupt.h>
@@ -22,10 +19,8 @@
 #define QNPU_IRQ_COMPLETIONS	16
 
 /*
- * Handle pending events; the device is entered, or this is the handler.
- *
- * An event whose interrupt was lost raises no other one until it is cleared, so the periodic work
- * and the watchdog call this as well.
+ * Handle pending events; the device is entered, or this is the handler. The periodic work and the
+ * watchdog call it as well: an event whose interrupt was lost raises no other until it is cleared.
  */
 void qnpu_irq_look(struct qnpu_device *npu)
 {
@@ -140,24 +135,19 @@ static irqreturn_t qnpu_irq_line_handler(int irq, void *data)
 	return ret;
 }
 
-/**
- * qnpu_irq_test - let a device raise a vector, and wait for it
- * @npu: device, entered
- * @ns: time from the register to the woken thread, a lower bound for any job
- */
+/* Let the device, entered, raise a vector; @ns: time from the register to the woken thread. */
 int qnpu_irq_test(struct qnpu_device *npu, u64 *ns)
 {
 	struct qnpu_irq *irq = &npu->irq;
 	unsigned long left;
 	u64 start;
 
-	mutex_lock(&irq->test_lock);
+	guard(mutex)(&irq->test_lock);
 	reinit_completion(&irq->tested);
 	start = ktime_get_ns();
 	qnpu_write(npu, NPU_REG_IRQ_TEST, 0);
 	left = wait_for_completion_timeout(&irq->tested, HZ);
 	*ns = ktime_get_ns() - start;
-	mutex_unlock(&irq->test_lock);
 
 	return left ? 0 : -ETIMEDOUT;
 }
@@ -228,22 +218,4 @@ struct qnpu_vector *qnpu_irq_vector_of_queue(struct qnpu_device *npu, u32 queue)
 	u32 others = npu->irq.count - 1;
 
 	return &npu->irq.vectors[others ? 1 + queue % others : 0];
-}
-
-void qnpu_irq_add_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&vector->lock, flags);
-	list_add_tail(&queue->link, &vector->queues);
-	spin_unlock_irqrestore(&vector->lock, flags);
-}
-
-void qnpu_irq_remove_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&vector->lock, flags);
-	list_del_init(&queue->link);
-	spin_unlock_irqrestore(&vector->lock, flags);
 }

@@ -43,7 +43,5 @@ void qnpu_irq_enable(struct qnpu_device *npu);
 u32 qnpu_irq_take_reports(struct qnpu_device *npu);
 void qnpu_irq_look(struct qnpu_device *npu);
 struct qnpu_vector *qnpu_irq_vector_of_queue(struct qnpu_device *npu, u32 queue);
-void qnpu_irq_add_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue);
-void qnpu_irq_remove_queue(struct qnpu_vector *vector, struct qnpu_hw_queue *queue);
 
 #endif

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Jobs from submission to end: their fences, the fences that they wait for, their results, and the
- * release of what they used.
+ * Jobs from submission to end: fences, dependencies, results, and the release of what they use.
  *
- * A job belongs to one context, and a context to one queue, which begins and ends jobs in the order
- * of their submission. So there is nothing to schedule: a job whose fences have signalled is given
- * to the queue by the call that submits it. One that waits goes to the queue's waiting jobs, and so
- * do those behind it. Fences of its own context need no callback, since the queue looks after each
- * completion; callbacks of others count down, and the last one queues a work, since it may run
- * under any lock.
+ * A queue begins and ends its jobs in the order of their submission. A job whose fences have
+ * signalled is given to the queue by the call that submits it; one that waits, and those behind it,
+ * are waiting jobs. Fences of its own context need no callback, since the queue looks after each
+ * completion; callbacks of others count down, and the last one queues a work.
  *
- * A fence can outlive the file, the context and the device: syncobjs and sync files hold it. Each
- * holds a reference to its context and to the module. Fences of the driver's own context never
- * leave it, and would keep the module from being unloaded. The last module_put() still has to
- * return from the module's text: qnpu_exit() waits for that.
+ * A fence can outlive the file, the context and the device, so it holds a reference to its context
+ * and to the module. Fences of the driver's own context stay inside, and do not keep the module
+ * loaded. qnpu_exit() waits until the last module_put() has returned.
  */
 #include <linux/bitfield.h>
 #include <linux/dma-fence-chain.h>
@@ -30,10 +26,8 @@
 #include "qnpu_trace.h"
 #include "qnpu_vm.h"
 
-/* Releases jobs; of the module, since a job can hold the last reference to its device. */
+/* For jobs' release_work and contexts' kick_work; global, since jobs can outlive the device. */
 static struct workqueue_struct *qnpu_release_wq;
-
-/* Runs kick_work of contexts; of the module, since jobs can outlive the device. */
 static struct workqueue_struct *qnpu_kick_wq;
 
 /* Fences */
@@ -68,12 +62,10 @@ static const struct dma_fence_ops qnpu_fence_ops = {
 /* The seqno follows when the job is armed. */
 static struct dma_fence *qnpu_fence_create(struct qnpu_ctx *ctx)
 {
-	struct qnpu_fence *fence;
+	struct qnpu_fence *fence = kzalloc_obj(*fence, QNPU_GFP_USER);
 
-	fence = kzalloc_obj(*fence, QNPU_GFP_USER);
 	if (!fence)
 		return NULL;
-
 	/* The caller runs in an ioctl of this module. */
 	if (!ctx->internal)
 		__module_get(THIS_MODULE);
@@ -83,10 +75,7 @@ static struct dma_fence *qnpu_fence_create(struct qnpu_ctx *ctx)
 	return &fence->base;
 }
 
-/*
- * Returns the error of a signalled fence. A point of a timeline is a link of a chain, which carries
- * no error itself.
- */
+/* Returns the error of a signalled fence; a link of a timeline's chain carries none itself. */
 int qnpu_fence_error(struct dma_fence *fence)
 {
 	int status = dma_fence_get_status(dma_fence_chain_contained(fence));
@@ -142,9 +131,7 @@ void qnpu_job_discard(struct qnpu_ctx_job *job)
 	qnpu_job_put(job);
 }
 
-/*
- * Number a complete job. It has to be pushed then; the context's submit_lock is held until it is.
- */
+/* Number a complete job. The context's submit_lock is held until it is pushed, which follows. */
 void qnpu_job_arm(struct qnpu_ctx_job *job)
 {
 	struct qnpu_ctx *ctx = job->ctx;
@@ -159,10 +146,7 @@ void qnpu_job_arm(struct qnpu_ctx_job *job)
 
 /* Fences to wait for */
 
-/*
- * Is a fence, or a point of a timeline, signalled by jobs of one context alone? @last is the last
- * of them then.
- */
+/* Is a fence, or a point, signalled by jobs of @ctx alone? Then @last is their last seqno. */
 static bool qnpu_job_is_own_fence(const struct qnpu_ctx *ctx, struct dma_fence *fence, u64 *last)
 {
 	struct dma_fence *link;
@@ -181,13 +165,9 @@ static bool qnpu_job_is_own_fence(const struct qnpu_ctx *ctx, struct dma_fence *
 	return true;
 }
 
-/**
- * qnpu_job_add_in_fence - wait for a fence whose error cancels the job
- * @job: job with room for it
- * @fence: fence; its reference is the job's from here on
- *
- * A fence carries its error once it has signalled. So fences of the same context are waited for,
- * too, although jobs run in order anyway.
+/*
+ * Wait for a fence whose error cancels the job, which takes over the reference. Fences of the same
+ * context are waited for, too, since a fence carries its error once it has signalled.
  */
 void qnpu_job_add_in_fence(struct qnpu_ctx_job *job, struct dma_fence *fence)
 {
@@ -230,10 +210,7 @@ static bool qnpu_job_merge_implicit(struct qnpu_ctx_job *job, struct dma_fence *
 	return false;
 }
 
-/*
- * Wait for other users of a buffer, whose @resv is locked. Jobs of the same context run in order
- * anyway.
- */
+/* Wait for other users of a buffer, whose @resv is locked, except jobs of the same context. */
 int qnpu_job_add_buffer_fences(struct qnpu_ctx_job *job, struct dma_resv *resv,
 			       enum dma_resv_usage usage)
 {
@@ -294,9 +271,7 @@ static void qnpu_job_listen(struct qnpu_ctx_job *job)
 	}
 }
 
-/*
- * Give @count armed jobs, in order, to their queue, under submit_lock. They can be gone on return.
- */
+/* Give armed jobs, in order, to their queue, under submit_lock. They can be gone on return. */
 void qnpu_job_push(struct qnpu_ctx *ctx, struct qnpu_ctx_job **jobs, u32 count)
 {
 	bool cookie = dma_fence_begin_signalling();
@@ -411,9 +386,8 @@ static void qnpu_job_fill_fault(const struct qnpu_ctx_job *job, int error,
 }
 
 /*
- * A queue and a core run one job at a time: the core's time with this job begins when the card has
- * the job, and the jobs before it, of the queue and of the core, are seen to be done. So the times
- * of a core's jobs do not overlap.
+ * The core's time with a job begins when the card has the job, and the jobs before it, of the queue
+ * and of the core, are seen to be done. So the times of a core's jobs do not overlap.
  */
 static u64 qnpu_job_busy_ns(const struct qnpu_ctx_job *job, u32 core)
 {
@@ -430,14 +404,6 @@ static u64 qnpu_job_busy_ns(const struct qnpu_ctx_job *job, u32 core)
 	return now - begin;
 }
 
-static void qnpu_job_account_core(const struct qnpu_ctx_job *job, u32 core, u64 cycles)
-{
-	struct qnpu_vm *vm = job->ctx->vm;
-
-	atomic64_add(cycles, &vm->cycles[core]);
-	atomic64_add(qnpu_job_busy_ns(job, core), &vm->busy_ns[core]);
-}
-
 /*
  * A job has all its cores for all its time. The completion names them; if the job is lost they are
  * known where there were none to choose from.
@@ -446,6 +412,7 @@ static void qnpu_job_account(const struct qnpu_ctx_job *job, const struct npu_cq
 {
 	const struct npu_job *desc = job->desc;
 	unsigned long mask = desc->core_mask;
+	struct qnpu_vm *vm = job->ctx->vm;
 	unsigned int core;
 
 	if (cqe)
@@ -453,8 +420,10 @@ static void qnpu_job_account(const struct qnpu_ctx_job *job, const struct npu_cq
 	else if (hweight_long(mask) != desc->stream_count)
 		return;
 
-	for_each_set_bit(core, &mask, NPU_MAX_CORES)
-		qnpu_job_account_core(job, core, cycles);
+	for_each_set_bit(core, &mask, NPU_MAX_CORES) {
+		atomic64_add(cycles, &vm->cycles[core]);
+		atomic64_add(qnpu_job_busy_ns(job, core), &vm->busy_ns[core]);
+	}
 }
 
 /* Remember the result in the context, under the queue's lock. */
@@ -486,11 +455,9 @@ static void qnpu_job_record(struct qnpu_ctx_job *job, int error, const struct np
 	WRITE_ONCE(ctx->completed, job->seqno);
 }
 
-/**
- * qnpu_job_finish - record the result of a job, signal its fence, wake waiters
- * @job: job, off the queue's list, whose reference is dropped; the queue's lock is held
- * @error: error of a job that did not run to its end, or 0
- * @cqe: its completion; NULL: none
+/*
+ * Record the result of a job off the queue's list, signal its fence, wake waiters, and drop the
+ * queue's reference. @error is that of a job that did not run to its end, or 0.
  */
 void qnpu_job_finish(struct qnpu_ctx_job *job, int error, const struct npu_cqe *cqe)
 {
@@ -513,16 +480,6 @@ void qnpu_job_finish(struct qnpu_ctx_job *job, int error, const struct npu_cqe *
 }
 
 /* Releasing */
-
-/* Drop mappings that others hold, too, which takes no locks. Returns false if some are left. */
-static bool qnpu_job_drop_vmas(struct qnpu_ctx_job *job)
-{
-	while (job->region_count &&
-	       refcount_dec_not_one(&job->vmas[job->region_count - 1]->kref.refcount))
-		job->region_count--;
-
-	return !job->region_count;
-}
 
 static void qnpu_job_free(struct qnpu_ctx_job *job)
 {
@@ -553,15 +510,16 @@ static void qnpu_job_release_work(struct work_struct *work)
 	drm_dev_put(drm);
 }
 
-/*
- * Drop a reference to a job, finished or never armed, in any context. The last user of a mapping
- * waits for the address space and for the device: a work does that.
- */
+/* Drop a reference, in any context; a work releases a job that is the last user of a mapping. */
 void qnpu_job_put(struct qnpu_ctx_job *job)
 {
 	if (!refcount_dec_and_test(&job->refs))
 		return;
-	if (qnpu_job_drop_vmas(job) && !job->large) {
+	/* Mappings that others hold, too, are dropped without locks. */
+	while (job->region_count &&
+	       refcount_dec_not_one(&job->vmas[job->region_count - 1]->kref.refcount))
+		job->region_count--;
+	if (!job->region_count && !job->large) {
 		qnpu_job_free(job);
 		return;
 	}
@@ -584,7 +542,6 @@ int qnpu_job_module_init(void)
 	qnpu_release_wq = alloc_workqueue("qnpu-release", WQ_UNBOUND, 0);
 	if (!qnpu_release_wq)
 		return -ENOMEM;
-
 	qnpu_kick_wq = alloc_workqueue("qnpu-kick", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
 	if (!qnpu_kick_wq) {
 		destroy_workqueue(qnpu_release_wq);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The device as a PCI Express card: BARs, MSI-X vectors, sleep, resets by the PCI core, and errors
- * of the bus.
- *
- * The card's memory keeps its contents in all of these (docs/reference/hardware.md, section 9), so
- * page tables and buffers stay in place. Queues and all other state of the card are set up again.
+ * of the bus. The card's memory keeps its contents in all of these (docs/reference/hardware.md,
+ * section 9), so buffers stay in place. Queues and all other state are set up again.
  */
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
@@ -56,13 +54,9 @@ static int qnpu_pci_map_bars(struct qnpu_device *npu, struct pci_dev *pdev)
 {
 	int ret;
 
-	ret = pcim_enable_device(pdev);
+	ret = pcim_enable_device(pdev) ?: pcim_request_all_regions(pdev, "qnpu");
 	if (ret)
 		return ret;
-	ret = pcim_request_all_regions(pdev, "qnpu");
-	if (ret)
-		return ret;
-
 	if (pci_resource_len(pdev, NPU_PCI_BAR_REGS) < NPU_BAR_REGS_BYTES) {
 		drm_err(&npu->drm, "BAR %u is too small\n", NPU_PCI_BAR_REGS);
 		return -ENODEV;
@@ -90,15 +84,11 @@ static int qnpu_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	npu->info.pci_function = PCI_FUNC(pdev->devfn);
 	pci_set_drvdata(pdev, npu);
 
-	ret = qnpu_pci_map_bars(npu, pdev);
-	if (ret)
-		return ret;
-	ret = qnpu_drv_probe(npu);
-	if (ret)
-		return ret;
-	pci_save_state(pdev);
+	ret = qnpu_pci_map_bars(npu, pdev) ?: qnpu_drv_probe(npu);
+	if (!ret)
+		pci_save_state(pdev);
 
-	return 0;
+	return ret;
 }
 
 static void qnpu_pci_remove(struct pci_dev *pdev)

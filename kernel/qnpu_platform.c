@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The device as a block of a system on a chip: registers and one interrupt line from the device
- * tree, clocks, resets and a power domain from outside.
- *
- * Without one of these the block does nothing, loses its state, and its registers read as ones. It
- * is left like this while it is not used, see qnpu_pm.c. It has no memory of its own, and mostly
- * does not see the processors' caches.
+ * tree; clocks, resets and a power domain, without which it loses its state and its registers read
+ * as ones. It has no memory of its own, and mostly does not see the processors' caches.
  */
 #include <linux/clk.h>
 #include <linux/mod_devicetable.h>
@@ -54,11 +51,8 @@ static int qnpu_platform_power_on(struct qnpu_device *npu)
 
 	if (platform->powered)
 		return 0;
-
-	ret = reset_control_assert(platform->resets);
-	if (ret)
-		return ret;
-	ret = clk_bulk_prepare_enable(platform->clock_count, platform->clocks);
+	ret = reset_control_assert(platform->resets) ?:
+	      clk_bulk_prepare_enable(platform->clock_count, platform->clocks);
 	if (ret)
 		return ret;
 	ret = reset_control_deassert(platform->resets);
@@ -78,7 +72,6 @@ static void qnpu_platform_power_off(struct qnpu_device *npu)
 
 	if (!platform->powered)
 		return;
-
 	qnpu_irq_disable(npu);
 	platform->powered = false;
 	if (reset_control_assert(platform->resets))
@@ -146,7 +139,6 @@ static int qnpu_platform_probe(struct platform_device *pdev)
 	ret = qnpu_platform_power_on(npu);
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "it cannot be switched on\n");
-
 	qnpu_pm_enable(npu);
 	ret = qnpu_drv_probe(npu);
 	if (ret) {
@@ -186,12 +178,10 @@ static void qnpu_platform_shutdown(struct platform_device *pdev)
 
 static int qnpu_platform_suspend(struct device *dev)
 {
-	struct qnpu_device *npu = dev_get_drvdata(dev);
-	int ret = qnpu_pm_suspend(dev);
+	qnpu_pm_suspend(dev);
+	qnpu_platform_power_off(dev_get_drvdata(dev));
 
-	qnpu_platform_power_off(npu);
-
-	return ret;
+	return 0;
 }
 
 static int qnpu_platform_resume(struct device *dev)
@@ -206,10 +196,7 @@ static int qnpu_platform_resume(struct device *dev)
 	return qnpu_pm_resume(dev);
 }
 
-/*
- * System sleep does the same as runtime PM, also with queue pairs in use. A device that does not
- * wake up is lost; the periodic work looks whether it answers later.
- */
+/* A device that does not wake up is lost; the periodic work looks whether it answers later. */
 static int qnpu_platform_system_resume(struct device *dev)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);

@@ -18,12 +18,9 @@
 /* An idle device stays awake so long: programs create a context, use it and end. */
 #define QNPU_AUTOSUSPEND_MS	200
 
-/**
- * qnpu_pm_get - wake a device, and keep it awake until qnpu_pm_put()
- * @npu: device, not unplugged; its reset_lock not held, since waking takes it
- *
- * Returns -ENODEV if it does not wake up. The error of runtime PM is cleared then, so that the next
- * call tries again.
+/*
+ * Wake a device, and keep it awake until qnpu_pm_put(); waking takes its reset_lock. Fails with
+ * -ENODEV, and clears the error of runtime PM, so that the next call tries again.
  */
 int qnpu_pm_get(struct qnpu_device *npu)
 {

@@ -20,7 +20,7 @@
 /* Resolution of a device's busy time for users without CAP_PERFMON. */
 #define QNPU_COARSE_NS	(100 * NSEC_PER_MSEC)
 
-static int qnpu_query_memory(struct drm_file *file, struct drm_npu_memory_info *info)
+static void qnpu_query_memory(struct drm_file *file, struct drm_npu_memory_info *info)
 {
 	struct qnpu_device *npu = to_qnpu_file(file)->npu;
 	struct qnpu_card_space space;
@@ -39,8 +39,6 @@ static int qnpu_query_memory(struct drm_file *file, struct drm_npu_memory_info *
 	info->file_card_max = space.total;
 	info->card_evicted = atomic64_read(&npu->mem.evicted);
 	info->evictions = atomic64_read(&npu->mem.evictions);
-
-	return 0;
 }
 
 static int qnpu_query_time(struct qnpu_device *npu, struct drm_npu_time_info *info)
@@ -57,10 +55,7 @@ static int qnpu_query_time(struct qnpu_device *npu, struct drm_npu_time_info *in
 	return info->card_ns == U64_MAX ? -ENODEV : 0;
 }
 
-/*
- * Exact counters of the whole device tell one user which network another one runs: without
- * CAP_PERFMON there are no counts, and time has steps of 0.1 s.
- */
+/* Exact counters tell one user which network another one runs, so they need CAP_PERFMON. */
 static void qnpu_status_make_coarse(struct drm_npu_status_info *info)
 {
 	u32 core;
@@ -74,7 +69,8 @@ static void qnpu_status_make_coarse(struct drm_npu_status_info *info)
 	}
 }
 
-static int qnpu_query_status(struct qnpu_device *npu, struct drm_npu_status_info *info)
+/* Read exact counters. */
+int qnpu_query_status(struct qnpu_device *npu, struct drm_npu_status_info *info)
 {
 	int ret, idx;
 
@@ -84,17 +80,11 @@ static int qnpu_query_status(struct qnpu_device *npu, struct drm_npu_status_info
 	qnpu_device_status(npu, info);
 	qnpu_device_exit(npu, idx);
 	info->files = atomic_read(&npu->drm.open_count);
-	if (!perfmon_capable())
-		qnpu_status_make_coarse(info);
 
 	return 0;
 }
 
-/**
- * qnpu_query_watch - counters of the cache watch
- * @npu: device
- * @info: answer, zeroed
- */
+/* Read the counters of the cache watch, if there is one, to zeroed memory. */
 int qnpu_query_watch(struct qnpu_device *npu, struct drm_npu_watch_info *info)
 {
 	int ret, idx;
@@ -104,30 +94,22 @@ int qnpu_query_watch(struct qnpu_device *npu, struct drm_npu_watch_info *info)
 	if (ret)
 		return ret;
 	ctrl = qnpu_read(npu, NPU_REG_WATCH_CTRL);
-	if (!(ctrl & NPU_WATCH_CTRL_PRESENT)) {
-		qnpu_device_exit(npu, idx);
-		return 0;
+	if (ctrl & NPU_WATCH_CTRL_PRESENT) {
+		info->flags = DRM_NPU_WATCH_PRESENT;
+		if (ctrl & NPU_WATCH_CTRL_ENABLE)
+			info->flags |= DRM_NPU_WATCH_ENABLED;
+		info->lost = qnpu_read(npu, NPU_REG_WATCH_LOST);
+		info->uncleaned = qnpu_read(npu, NPU_REG_WATCH_UNCLEANED);
+		info->stale = qnpu_read(npu, NPU_REG_WATCH_STALE);
+		info->overwritten = qnpu_read(npu, NPU_REG_WATCH_OVERWRITTEN);
+		info->discarded = qnpu_read(npu, NPU_REG_WATCH_DISCARDED);
 	}
-	info->flags = DRM_NPU_WATCH_PRESENT;
-	if (ctrl & NPU_WATCH_CTRL_ENABLE)
-		info->flags |= DRM_NPU_WATCH_ENABLED;
-	info->lost = qnpu_read(npu, NPU_REG_WATCH_LOST);
-	info->uncleaned = qnpu_read(npu, NPU_REG_WATCH_UNCLEANED);
-	info->stale = qnpu_read(npu, NPU_REG_WATCH_STALE);
-	info->overwritten = qnpu_read(npu, NPU_REG_WATCH_OVERWRITTEN);
-	info->discarded = qnpu_read(npu, NPU_REG_WATCH_DISCARDED);
 	qnpu_device_exit(npu, idx);
 
 	return 0;
 }
 EXPORT_SYMBOL_GPL(qnpu_query_watch);
 
-/**
- * qnpu_ioctl_dev_query - DRM_IOCTL_NPU_DEV_QUERY
- * @drm: device
- * @data: struct drm_npu_dev_query
- * @file: caller
- */
 int qnpu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct qnpu_device *npu = to_qnpu_device(drm);
@@ -152,22 +134,21 @@ int qnpu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fi
 	case DRM_NPU_QUERY_MEMORY:
 		size = sizeof(answer.memory);
 		if (to)
-			ret = qnpu_query_memory(file, &answer.memory);
+			qnpu_query_memory(file, &answer.memory);
 		break;
 	case DRM_NPU_QUERY_STATUS:
 		size = sizeof(answer.status);
-		if (to)
-			ret = qnpu_query_status(npu, &answer.status);
+		ret = to ? qnpu_query_status(npu, &answer.status) : 0;
+		if (!perfmon_capable())
+			qnpu_status_make_coarse(&answer.status);
 		break;
 	case DRM_NPU_QUERY_TIME:
 		size = sizeof(answer.time);
-		if (to)
-			ret = qnpu_query_time(npu, &answer.time);
+		ret = to ? qnpu_query_time(npu, &answer.time) : 0;
 		break;
 	case DRM_NPU_QUERY_WATCH:
 		size = sizeof(answer.watch);
-		if (to)
-			ret = qnpu_query_watch(npu, &answer.watch);
+		ret = to ? qnpu_query_watch(npu, &answer.watch) : 0;
 		break;
 	default:
 		return -EINVAL;
@@ -185,16 +166,6 @@ int qnpu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fi
 		return -EFAULT;
 
 	return 0;
-}
-
-static void qnpu_show_memory(struct drm_printer *p, struct drm_file *file)
-{
-	struct qnpu_gem_usage usage;
-
-	qnpu_gem_usage(file, &usage);
-	/* Nothing is purgeable: contents are only lost with their buffer. */
-	drm_print_memory_stats(p, &usage.card, DRM_GEM_OBJECT_RESIDENT, "card");
-	drm_print_memory_stats(p, &usage.system, DRM_GEM_OBJECT_RESIDENT, "system");
 }
 
 /* Time that a core has spent on its present job, if that is of this address space. */
@@ -217,10 +188,7 @@ static u64 qnpu_query_running_ns(struct qnpu_device *npu, struct qnpu_vm *vm, u3
 	return since && now > begin ? now - begin : 0;
 }
 
-/*
- * Add the time of jobs that run at present, without waiting for anything: a card that is asleep has
- * none, and one that is being reset is asked again later. Readers expect that a value may lag.
- */
+/* Add the time of running jobs, without a wait for a sleep or a reset: readers expect a lag. */
 static void qnpu_query_add_running(struct qnpu_device *npu, struct qnpu_vm *vm, u64 *busy_ns)
 {
 	u32 core, busy;
@@ -239,14 +207,9 @@ static void qnpu_query_add_running(struct qnpu_device *npu, struct qnpu_vm *vm, 
 	qnpu_device_exit(npu, idx);
 }
 
-/**
- * qnpu_show_fdinfo - what a file uses, as Documentation/gpu/drm-usage-stats.rst has it
- * @p: where to
- * @file: file
- *
- * Engine time is the time that a core was busy with the file's jobs. Modelled time and cycles are
- * those of the chip and not of the host that plays it: they have keys of the driver's own, so that
- * no monitor computes a utilisation from them.
+/*
+ * The usage of a file, see Documentation/gpu/drm-usage-stats.rst. Modelled time and cycles are not
+ * those of the host that plays the chip, so monitors must not compute a utilisation from them.
  */
 void qnpu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 {
@@ -254,6 +217,7 @@ void qnpu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 	struct qnpu_device *npu = nfile->npu;
 	struct qnpu_vm *vm = READ_ONCE(nfile->vm);
 	u64 cycles, busy_ns[NPU_MAX_CORES] = {};
+	struct qnpu_gem_usage usage;
 	u32 core;
 
 	for (core = 0; vm && core < npu->info.cores; core++)
@@ -272,5 +236,8 @@ void qnpu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 		   vm ? (u64)atomic64_read(&vm->submissions) : 0);
 	drm_printf(p, "qnpu-jobs:\t%llu\n", vm ? (u64)atomic64_read(&vm->jobs) : 0);
 
-	qnpu_show_memory(p, file);
+	qnpu_gem_usage(file, &usage);
+	/* Nothing is purgeable: contents are only lost with their buffer. */
+	drm_print_memory_stats(p, &usage.card, DRM_GEM_OBJECT_RESIDENT, "card");
+	drm_print_memory_stats(p, &usage.system, DRM_GEM_OBJECT_RESIDENT, "system");
 }

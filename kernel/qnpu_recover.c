@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Watchdog and recovery.
- *
- * The watchdog looks at the first job of a queue. A job that has not begun, or that makes progress,
- * is left alone. One that is stuck is aborted, then its cores are reset, then the device.
- *
- * Everything else that goes wrong is settled by a reset of the device, which event_work does. Jobs
- * that were on a core end with -ECANCELED; jobs that had not begun are submitted again. A device
- * that ignores the reset is lost: it is cut off from the bus, and all jobs end with -ENODEV.
+ * Watchdog and recovery. The watchdog looks at the first job of a queue. One that is stuck is
+ * aborted, then its cores are reset, then the device. All other failures lead to a reset of the
+ * device by event_work: jobs on a core end with -ECANCELED, the others are submitted again. A
+ * device that ignores the reset is lost: it is cut off from the bus, all jobs end with -ENODEV.
  */
 #include <linux/delay.h>
 #include <linux/dma-fence.h>
@@ -35,20 +31,15 @@
 /* Resets of the device for one job that it does not begin, before the queue is given up. */
 #define QNPU_MAX_JOB_RESETS	2
 
-/* Time that all jobs get before the system sleeps. */
+/* Time for all jobs before the system sleeps; for a job on a core before sleep, before a reset. */
 #define QNPU_DRAIN_TIMEOUT	(10 * HZ)
-/* Time that a job on a core gets when the device goes to sleep. */
 #define QNPU_SLEEP_TIMEOUT_US	(10 * USEC_PER_SEC)
-/* The same before a reset, so that it does not cost short jobs. */
 #define QNPU_RESET_TIMEOUT_US	(50 * USEC_PER_MSEC)
 
 /* Time for a repair of the bus, whose failure is not reported. */
 #define QNPU_REPAIR_TIMEOUT	(30 * HZ)
 /* Time for a reset by the PCI core, which waits for the device for up to a minute. */
 #define QNPU_RESET_TIMEOUT	(120 * HZ)
-
-/* Period of the look at a device that reports nothing. */
-#define QNPU_PULSE		HZ
 
 static unsigned int qnpu_job_limit_ms = 10000;
 module_param_named(job_limit_ms, qnpu_job_limit_ms, uint, 0644);
@@ -78,13 +69,6 @@ static bool qnpu_recover_moved(struct qnpu_ctx_job *job, u32 cores)
 	watch->stalls = moved ? 0 : watch->stalls + 1;
 
 	return watch->stalls < QNPU_MAX_STALLS;
-}
-
-static bool qnpu_recover_over_limit(const struct qnpu_ctx_job *job)
-{
-	u32 limit = READ_ONCE(qnpu_job_limit_ms);
-
-	return limit && time_after(jiffies, job->watch.since + msecs_to_jiffies(limit));
 }
 
 /* Wait until the job is finished, for a bounded time; its interrupt may be lost. */
@@ -126,10 +110,7 @@ static void qnpu_recover_kill(struct qnpu_ctx_job *job, u32 cores, u32 cause)
 		qnpu_recover_request(npu, "cores do not reset");
 }
 
-/*
- * A job that has not begun waits for its turn. If no core is busy, the device has lost it. A reset
- * does not cost the job anything, but it is not repeated for ever.
- */
+/* A job that does not begin on idle cores is lost. A reset submits it again, a few times. */
 static void qnpu_recover_not_begun(struct qnpu_ctx_job *job)
 {
 	struct qnpu_device *npu = job->ctx->npu;
@@ -151,8 +132,8 @@ static void qnpu_recover_look(struct qnpu_ctx_job *job)
 {
 	struct qnpu_hw_queue *queue = &job->ctx->queue;
 	struct qnpu_device *npu = job->ctx->npu;
+	u32 cores, limit;
 	bool moved;
-	u32 cores;
 
 	/* See qnpu_recover_pulse_work(). */
 	if (qnpu_is_gone(qnpu_read(npu, NPU_REG_ID)))
@@ -170,7 +151,9 @@ static void qnpu_recover_look(struct qnpu_ctx_job *job)
 		return;
 	}
 	moved = qnpu_recover_moved(job, cores);
-	if (moved && !qnpu_recover_over_limit(job))
+	limit = READ_ONCE(qnpu_job_limit_ms);
+	if (moved &&
+	    !(limit && time_after(jiffies, job->watch.since + msecs_to_jiffies(limit))))
 		return;
 
 	drm_warn(&npu->drm, "queue %u, job %llu: %s on cores %#x, aborting it\n", queue->index,
@@ -205,27 +188,18 @@ void qnpu_recover_watch_work(struct work_struct *work)
 
 /* Device reset */
 
-/* No other thread touches the device or its memory until qnpu_recover_unlock(). */
-static void qnpu_recover_lock(struct qnpu_device *npu)
-{
-	down_write(&npu->reset_lock);
-	mutex_lock(&npu->hw_lock);
-}
-
-static void qnpu_recover_unlock(struct qnpu_device *npu)
-{
-	mutex_unlock(&npu->hw_lock);
-	up_write(&npu->reset_lock);
-}
+/* No other thread touches the device or its memory in the scope of this guard. */
+DEFINE_LOCK_GUARD_1(qnpu_reset, struct qnpu_device,
+		    down_write(&_T->lock->reset_lock); mutex_lock(&_T->lock->hw_lock),
+		    mutex_unlock(&_T->lock->hw_lock); up_write(&_T->lock->reset_lock))
 
 static void qnpu_recover_suspend_queues(struct qnpu_device *npu)
 {
-	u32 i;
+	struct qnpu_hw_queue *queue;
+	u32 i = 0;
 
-	for (i = 0; i < npu->info.queues; i++) {
-		if (npu->queues[i])
-			qnpu_hw_queue_suspend(npu->queues[i]);
-	}
+	while ((queue = qnpu_hw_queue_next(npu, &i)))
+		qnpu_hw_queue_suspend(queue);
 }
 
 /* The device does not reach memory: jobs and calls, now and in future, end with -ENODEV. */
@@ -258,10 +232,7 @@ static void qnpu_recover_give_up(struct qnpu_device *npu, const char *why)
 	schedule_work(&npu->lost_work);
 }
 
-/*
- * Send the uevent of a device that is lost, or has come back, as drm_dev_wedged_event(), which does
- * not support accel nodes.
- */
+/* Send the uevent of a loss or return; drm_dev_wedged_event() does not support accel nodes. */
 void qnpu_recover_lost_work(struct work_struct *work)
 {
 	struct qnpu_device *npu = container_of(work, struct qnpu_device, lost_work);
@@ -274,16 +245,15 @@ void qnpu_recover_lost_work(struct work_struct *work)
 /* Wait until no queue has a job on a core; none begins meanwhile. */
 static int qnpu_recover_rest(struct qnpu_device *npu, u32 timeout_us)
 {
-	u32 i, status;
+	struct qnpu_hw_queue *queue;
+	u32 status, i = 0;
 	int ret = 0;
 
 	qnpu_write(npu, NPU_REG_CTRL, 0);
-	for (i = 0; i < npu->info.queues && !ret; i++) {
-		if (npu->queues[i])
-			ret = read_poll_timeout(qnpu_hw_queue_status, status,
-						!(status & NPU_QUEUE_STATUS_RUNNING),
-						USEC_PER_MSEC, timeout_us, false, npu->queues[i]);
-	}
+	while (!ret && (queue = qnpu_hw_queue_next(npu, &i)))
+		ret = read_poll_timeout(qnpu_hw_queue_status, status,
+					!(status & NPU_QUEUE_STATUS_RUNNING), USEC_PER_MSEC,
+					timeout_us, false, queue);
 
 	return ret;
 }
@@ -301,22 +271,18 @@ static void qnpu_recover_begin(struct qnpu_device *npu, u32 cause)
 	qnpu_recover_suspend_queues(npu);
 }
 
-/*
- * A lost device has answered a reset. The contents of its memory are unknown, so all of it is
- * zeroed. Contexts of before stay dead, except the driver's own.
- */
+/* A lost device has answered a reset. Contexts of before stay dead, except the driver's own. */
 static void qnpu_recover_take_back(struct qnpu_device *npu)
 {
 	struct qnpu_hw_queue *queue;
-	u32 i;
+	u32 i = 0;
 
 	drm_warn(&npu->drm, "the device is back%s\n", npu->ddr ? ", with empty memory" : "");
 	qnpu_mem_clear_card(npu);
 	WRITE_ONCE(npu->resets, npu->resets + 1);
 	WRITE_ONCE(npu->losses, npu->losses + 1);
-	for (i = 0; i < npu->info.queues; i++) {
-		queue = npu->queues[i];
-		if (queue && queue->ctx->internal)
+	while ((queue = qnpu_hw_queue_next(npu, &i))) {
+		if (queue->ctx->internal)
 			qnpu_hw_queue_set_error(queue, READ_ONCE(queue->ctx->dead));
 	}
 	WRITE_ONCE(npu->wedged, false);
@@ -327,7 +293,8 @@ static void qnpu_recover_take_back(struct qnpu_device *npu)
 /* Reset the device, and resume all queues. */
 static void qnpu_recover_finish(struct qnpu_device *npu)
 {
-	u32 i;
+	struct qnpu_hw_queue *queue;
+	u32 i = 0;
 
 	lockdep_assert_held_write(&npu->reset_lock);
 
@@ -342,18 +309,12 @@ static void qnpu_recover_finish(struct qnpu_device *npu)
 	qnpu_bus_let_on(npu);
 	qnpu_device_start(npu);
 	qnpu_mmu_forget(npu);
-	for (i = 0; i < npu->info.queues; i++) {
-		if (npu->queues[i])
-			qnpu_hw_queue_resume(npu->queues[i]);
-	}
+	while ((queue = qnpu_hw_queue_next(npu, &i)))
+		qnpu_hw_queue_resume(queue);
 	trace_qnpu_device_restart(npu);
 }
 
-/**
- * qnpu_recover_request - let event_work reset the device
- * @npu: device, entered or up under hw_lock, so that a reset meanwhile cannot be the one
- * @why: reason for the log
- */
+/* Let event_work reset the device, which is entered, or up under hw_lock: no reset is under way. */
 void qnpu_recover_request(struct qnpu_device *npu, const char *why)
 {
 	drm_warn(&npu->drm, "%s: resetting the device\n", why);
@@ -363,19 +324,16 @@ void qnpu_recover_request(struct qnpu_device *npu, const char *why)
 
 static bool qnpu_recover_needs_reset(struct qnpu_device *npu)
 {
-	u32 i, status = qnpu_read(npu, NPU_REG_STATUS);
+	u32 i = 0, status = qnpu_read(npu, NPU_REG_STATUS);
+	struct qnpu_hw_queue *queue;
 	bool reset = READ_ONCE(npu->reset_wanted);
 
 	if (qnpu_is_gone(status))
 		return reset;
-	if (status & NPU_STATUS_FATAL)
-		reset = true;
-	for (i = 0; i < npu->info.queues; i++) {
-		if (npu->queues[i])
-			reset |= qnpu_hw_queue_has_failed(npu->queues[i]);
-	}
+	while ((queue = qnpu_hw_queue_next(npu, &i)))
+		reset |= qnpu_hw_queue_has_failed(queue);
 
-	return reset;
+	return reset || status & NPU_STATUS_FATAL;
 }
 
 /* Reset the device if that was requested, or something has failed. */
@@ -384,15 +342,15 @@ void qnpu_recover_event_work(struct work_struct *work)
 	struct qnpu_device *npu = container_of(work, struct qnpu_device, event_work);
 	bool cookie = dma_fence_begin_signalling();
 
-	qnpu_recover_lock(npu);
 	/* One that is offline or asleep is reset before it works again. */
-	if (qnpu_device_is_up(npu) && qnpu_recover_needs_reset(npu)) {
-		qnpu_recover_rest(npu, QNPU_RESET_TIMEOUT_US);
-		qnpu_recover_begin(npu, DRM_NPU_CAUSE_RECOVERY);
-		memset(&npu->kept, 0, sizeof(npu->kept));
-		qnpu_recover_finish(npu);
+	scoped_guard(qnpu_reset, npu) {
+		if (qnpu_device_is_up(npu) && qnpu_recover_needs_reset(npu)) {
+			qnpu_recover_rest(npu, QNPU_RESET_TIMEOUT_US);
+			qnpu_recover_begin(npu, DRM_NPU_CAUSE_RECOVERY);
+			memset(&npu->kept, 0, sizeof(npu->kept));
+			qnpu_recover_finish(npu);
+		}
 	}
-	qnpu_recover_unlock(npu);
 	dma_fence_end_signalling(cookie);
 }
 
@@ -409,19 +367,15 @@ static void qnpu_recover_set_online(struct qnpu_device *npu)
 /* The device does not come back. */
 void qnpu_recover_lose(struct qnpu_device *npu, const char *why)
 {
-	qnpu_recover_lock(npu);
+	guard(qnpu_reset)(npu);
 	qnpu_recover_give_up(npu, why);
 	qnpu_recover_set_online(npu);
-	qnpu_recover_unlock(npu);
 }
 
-/*
- * End all jobs and waits: drm_dev_unplug(), which follows, waits for sections that may wait for a
- * job, or for the repair of the bus. pulse_work is cancelled.
- */
+/* End all jobs and waits before drm_dev_unplug(), which would wait for them; no pulse_work. */
 void qnpu_recover_end(struct qnpu_device *npu)
 {
-	qnpu_recover_lock(npu);
+	guard(qnpu_reset)(npu);
 	/* One that is lost is cut off already, and may have no power. */
 	if (!npu->wedged) {
 		qnpu_recover_suspend_queues(npu);
@@ -429,27 +383,29 @@ void qnpu_recover_end(struct qnpu_device *npu)
 	}
 	qnpu_recover_fail_all(npu);
 	qnpu_recover_set_online(npu);
-	qnpu_recover_unlock(npu);
 }
 
 static bool qnpu_recover_has_jobs(struct qnpu_device *npu)
 {
 	struct qnpu_ctx *ctx;
-	bool any = false;
 
-	mutex_lock(&npu->hw_lock);
-	list_for_each_entry(ctx, &npu->ctxs, link)
-		any = any || qnpu_ctx_is_busy(ctx);
-	mutex_unlock(&npu->hw_lock);
+	guard(mutex)(&npu->hw_lock);
+	list_for_each_entry(ctx, &npu->ctxs, link) {
+		if (qnpu_ctx_is_busy(ctx))
+			return true;
+	}
 
-	return any;
+	return false;
 }
 
-/* Reset the device, and cancel all jobs. */
+/* Reset the device if it is up, and cancel all jobs. */
 static void qnpu_recover_cancel(struct qnpu_device *npu)
 {
 	struct qnpu_ctx *ctx;
 
+	guard(qnpu_reset)(npu);
+	if (!qnpu_device_is_up(npu))
+		return;
 	qnpu_recover_begin(npu, DRM_NPU_CAUSE_SLEEP);
 	if (!qnpu_device_reset(npu)) {
 		list_for_each_entry(ctx, &npu->ctxs, link) {
@@ -460,12 +416,9 @@ static void qnpu_recover_cancel(struct qnpu_device *npu)
 	qnpu_recover_finish(npu);
 }
 
-/**
- * qnpu_recover_drain - end all jobs before the system sleeps
- * @npu: device without further submissions
- *
- * Other drivers may wait for fences of jobs before they sleep, so that no fence may depend on the
- * end of the sleep. After some seconds jobs are cancelled, also those that wait for fences.
+/*
+ * End all jobs before the system sleeps; there are no submissions. Other drivers may wait for their
+ * fences before they sleep, so after some seconds jobs are cancelled, also waiting ones.
  */
 void qnpu_recover_drain(struct qnpu_device *npu)
 {
@@ -476,10 +429,7 @@ void qnpu_recover_drain(struct qnpu_device *npu)
 	if (!qnpu_recover_has_jobs(npu) || qnpu_pm_get(npu))
 		return;
 	drm_warn(&npu->drm, "jobs do not end: they are cancelled before the system sleeps\n");
-	qnpu_recover_lock(npu);
-	if (qnpu_device_is_up(npu))
-		qnpu_recover_cancel(npu);
-	qnpu_recover_unlock(npu);
+	qnpu_recover_cancel(npu);
 	qnpu_pm_put(npu);
 }
 
@@ -488,7 +438,7 @@ void qnpu_recover_sleep(struct qnpu_device *npu)
 {
 	struct drm_npu_status_info kept;
 
-	qnpu_recover_lock(npu);
+	guard(qnpu_reset)(npu);
 	if (!npu->wedged) {
 		if (qnpu_recover_rest(npu, QNPU_SLEEP_TIMEOUT_US))
 			drm_warn(&npu->drm, "a job does not end: it is lost in the sleep\n");
@@ -502,16 +452,12 @@ void qnpu_recover_sleep(struct qnpu_device *npu)
 		qnpu_mmu_forget(npu);
 	}
 	WRITE_ONCE(npu->asleep, true);
-	qnpu_recover_unlock(npu);
 }
 
-/*
- * The bus has failed, or is about to reset the device, which makes no access to memory until
- * qnpu_recover_wake().
- */
+/* The bus has failed or will reset the device, which accesses no memory until it wakes. */
 void qnpu_recover_offline(struct qnpu_device *npu, u32 cause)
 {
-	qnpu_recover_lock(npu);
+	guard(qnpu_reset)(npu);
 	if (!npu->wedged) {
 		qnpu_mem_unmap_cpu(npu);
 		qnpu_recover_begin(npu, cause);
@@ -520,19 +466,17 @@ void qnpu_recover_offline(struct qnpu_device *npu, u32 cause)
 	npu->offline_until = jiffies + (cause == DRM_NPU_CAUSE_BUS ? QNPU_REPAIR_TIMEOUT :
 								     QNPU_RESET_TIMEOUT);
 	WRITE_ONCE(npu->offline, true);
-	qnpu_recover_unlock(npu);
 }
 
 /* Give up a device that is offline for too long. */
 static void qnpu_recover_check_offline(struct qnpu_device *npu)
 {
-	qnpu_recover_lock(npu);
-	if (npu->offline && time_after(jiffies, npu->offline_until)) {
-		if (!npu->wedged)
-			qnpu_recover_give_up(npu, "the bus is not repaired");
-		qnpu_recover_set_online(npu);
-	}
-	qnpu_recover_unlock(npu);
+	guard(qnpu_reset)(npu);
+	if (!npu->offline || time_before(jiffies, npu->offline_until))
+		return;
+	if (!npu->wedged)
+		qnpu_recover_give_up(npu, "the bus is not repaired");
+	qnpu_recover_set_online(npu);
 }
 
 static bool qnpu_recover_answers(struct qnpu_device *npu)
@@ -541,37 +485,31 @@ static bool qnpu_recover_answers(struct qnpu_device *npu)
 	       !(qnpu_read(npu, NPU_REG_CTRL) & NPU_CTRL_RESET);
 }
 
-/*
- * Go on after qnpu_recover_sleep() or qnpu_recover_offline(). A lost device that answers again, and
- * whose last reset is over, is taken back.
- */
+/* Go on after sleep or being offline; a lost device that answers again is taken back. */
 void qnpu_recover_wake(struct qnpu_device *npu)
 {
-	qnpu_recover_lock(npu);
+	guard(qnpu_reset)(npu);
 	if (npu->wedged ? qnpu_recover_answers(npu) : npu->offline || npu->asleep)
 		qnpu_recover_finish(npu);
 	if (npu->wedged)
 		qnpu_bus_cut_off(npu);
 	qnpu_recover_set_online(npu);
-	qnpu_recover_unlock(npu);
 }
 
 /* The device, at rest and without buffers on it, has lost its memory while it had no power. */
 void qnpu_recover_empty(struct qnpu_device *npu)
 {
-	qnpu_recover_lock(npu);
+	guard(qnpu_reset)(npu);
 	if (!npu->wedged && npu->ddr)
 		qnpu_mem_clear_card(npu);
-	qnpu_recover_unlock(npu);
 }
-
-/* Pulse */
 
 /* Look at a device that may have died, or whose interrupts may be lost. */
 static void qnpu_recover_check(struct qnpu_device *npu)
 {
+	struct qnpu_hw_queue *queue;
+	u32 i = 0;
 	int idx;
-	u32 i;
 
 	if (!qnpu_device_try_enter(npu, &idx))
 		return;
@@ -580,10 +518,8 @@ static void qnpu_recover_check(struct qnpu_device *npu)
 	} else {
 		qnpu_irq_look(npu);
 		mutex_lock(&npu->hw_lock);
-		for (i = 0; i < npu->info.queues; i++) {
-			if (npu->queues[i])
-				qnpu_hw_queue_process(npu->queues[i]);
-		}
+		while ((queue = qnpu_hw_queue_next(npu, &i)))
+			qnpu_hw_queue_process(queue);
 		mutex_unlock(&npu->hw_lock);
 		if (npu->runtime_pm)
 			qnpu_attach_trim(npu);
@@ -614,8 +550,8 @@ void qnpu_recover_pulse_work(struct work_struct *work)
 		qnpu_recover_pulse(npu);
 }
 
-/* Queue qnpu_recover_pulse_work(). */
+/* Look at the device, which may report nothing, in a second. */
 void qnpu_recover_pulse(struct qnpu_device *npu)
 {
-	queue_delayed_work(system_freezable_wq, &npu->pulse_work, QNPU_PULSE);
+	queue_delayed_work(system_freezable_wq, &npu->pulse_work, HZ);
 }

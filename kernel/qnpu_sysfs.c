@@ -6,6 +6,7 @@
 #include <linux/math64.h>
 
 #include "qnpu_device.h"
+#include "qnpu_query.h"
 #include "qnpu_sysfs.h"
 
 /* Readers of the utilisation do not know of each other: an interval lasts at least so long. */
@@ -13,20 +14,6 @@
 
 /* Protects qnpu_device.utilisation; inside of reset_lock. */
 static DEFINE_MUTEX(qnpu_sysfs_lock);
-
-static int qnpu_sysfs_status(struct device *dev, struct drm_npu_status_info *info)
-{
-	struct qnpu_device *npu = dev_get_drvdata(dev);
-	int ret, idx;
-
-	ret = qnpu_device_enter(npu, &idx);
-	if (ret)
-		return ret;
-	qnpu_device_status(npu, info);
-	qnpu_device_exit(npu, idx);
-
-	return 0;
-}
 
 /* Constant after probe. */
 #define QNPU_INFO_ATTR(_name, _format, ...)						\
@@ -50,45 +37,38 @@ static ssize_t queues_show(struct device *dev, struct device_attribute *attr, ch
 }
 static DEVICE_ATTR_RO(queues);
 
-#define QNPU_STATUS_ATTR(_name, _field)							\
+#define QNPU_STATUS_SHOW(_name, _value)							\
 static ssize_t _name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
 {											\
 	struct drm_npu_status_info info;						\
-	int ret = qnpu_sysfs_status(dev, &info);					\
+	int ret = qnpu_query_status(dev_get_drvdata(dev), &info);			\
 											\
-	return ret ?: sysfs_emit(buf, "%u\n", info._field);				\
-}											\
-static DEVICE_ATTR_RO(_name)
+	return ret ?: sysfs_emit(buf, "%llu\n", (u64)info._value);			\
+}
 
-QNPU_STATUS_ATTR(clock_khz, clock_khz);
-QNPU_STATUS_ATTR(ecc_corrected, ecc_corrected);
-QNPU_STATUS_ATTR(ecc_uncorrected, ecc_uncorrected);
-QNPU_STATUS_ATTR(resets, resets);
-QNPU_STATUS_ATTR(core_resets, core_resets);
-QNPU_STATUS_ATTR(aborted_jobs, aborted_jobs);
-QNPU_STATUS_ATTR(thermal_events, thermal_events);
+QNPU_STATUS_SHOW(clock_khz, clock_khz)
+static DEVICE_ATTR_RO(clock_khz);
+QNPU_STATUS_SHOW(ecc_corrected, ecc_corrected)
+static DEVICE_ATTR_RO(ecc_corrected);
+QNPU_STATUS_SHOW(ecc_uncorrected, ecc_uncorrected)
+static DEVICE_ATTR_RO(ecc_uncorrected);
+QNPU_STATUS_SHOW(resets, resets)
+static DEVICE_ATTR_RO(resets);
+QNPU_STATUS_SHOW(core_resets, core_resets)
+static DEVICE_ATTR_RO(core_resets);
+QNPU_STATUS_SHOW(aborted_jobs, aborted_jobs)
+static DEVICE_ATTR_RO(aborted_jobs);
+QNPU_STATUS_SHOW(thermal_events, thermal_events)
+static DEVICE_ATTR_RO(thermal_events);
 
-/* Of an attribute coreN_NAME. */
+/* The core of an attribute coreN_NAME. */
 static u32 qnpu_core_of(const struct device_attribute *attr)
 {
 	return attr->attr.name[strlen("core")] - '0';
 }
 
-static ssize_t busy_cycles_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	struct drm_npu_status_info info;
-	int ret = qnpu_sysfs_status(dev, &info);
-
-	return ret ?: sysfs_emit(buf, "%llu\n", info.busy_cycles[qnpu_core_of(attr)]);
-}
-
-static ssize_t jobs_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	struct drm_npu_status_info info;
-	int ret = qnpu_sysfs_status(dev, &info);
-
-	return ret ?: sysfs_emit(buf, "%llu\n", info.jobs[qnpu_core_of(attr)]);
-}
+QNPU_STATUS_SHOW(busy_cycles, busy_cycles[qnpu_core_of(attr)])
+QNPU_STATUS_SHOW(jobs, jobs[qnpu_core_of(attr)])
 
 /* Of all cores, in the last interval that is over. */
 static void qnpu_utilisation_update(struct qnpu_device *npu)
@@ -109,8 +89,8 @@ static void qnpu_utilisation_update(struct qnpu_device *npu)
 static ssize_t utilization_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
-	u32 percent;
 	int ret, idx;
+	u32 percent;
 
 	ret = qnpu_device_enter(npu, &idx);
 	if (ret)

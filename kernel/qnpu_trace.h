@@ -6,11 +6,8 @@
 #define QNPU_TRACE_H
 
 /*
- * Events under /sys/kernel/tracing/events/qnpu, described in docs/reference/uapi.md.
- *
- * A job is known by its fence, "fence=CONTEXT:SEQNO": the context of the fence is unique in the
- * system, the number is the one that user space got from the submission. The dma_fence events name
- * the same.
+ * Events under /sys/kernel/tracing/events/qnpu, described in docs/reference/uapi.md. A job is named
+ * by its fence, "fence=CONTEXT:SEQNO", as in the dma_fence events.
  */
 #include <linux/tracepoint.h>
 
@@ -91,10 +88,7 @@ TRACE_EVENT(qnpu_job_run,
 		  __entry->context, __entry->seqno, __entry->queue, __entry->tail, __entry->error)
 );
 
-/*
- * Finished, its fence is about to signal. The card says in its completion when the job started:
- * cycles of the core's counter. All of this is zero for a job that the card did not finish.
- */
+/* The fence is about to signal. Times are cycles of the core; zero without a completion. */
 TRACE_EVENT(qnpu_job_done,
 	TP_PROTO(struct qnpu_ctx_job *job, int error, const struct npu_cqe *cqe),
 	TP_ARGS(job, error, cqe),
@@ -148,17 +142,11 @@ DECLARE_EVENT_CLASS(qnpu_job_recovery,
 		  __entry->seqno, __entry->queue, __entry->cores)
 );
 
-/* The watchdog asks the card to kill a job. */
+/* The watchdog aborts a job; if that fails, it resets the job's cores. */
 DEFINE_EVENT(qnpu_job_recovery, qnpu_job_abort,
-	TP_PROTO(struct qnpu_ctx_job *job, u32 cores),
-	TP_ARGS(job, cores)
-);
-
-/* That did not help: its cores are reset. */
+	TP_PROTO(struct qnpu_ctx_job *job, u32 cores), TP_ARGS(job, cores));
 DEFINE_EVENT(qnpu_job_recovery, qnpu_core_reset,
-	TP_PROTO(struct qnpu_ctx_job *job, u32 cores),
-	TP_ARGS(job, cores)
-);
+	TP_PROTO(struct qnpu_ctx_job *job, u32 cores), TP_ARGS(job, cores));
 
 DECLARE_EVENT_CLASS(qnpu_device_event,
 	TP_PROTO(struct qnpu_device *npu),
@@ -174,23 +162,11 @@ DECLARE_EVENT_CLASS(qnpu_device_event,
 	TP_printk("dev=%s resets=%u", __get_str(dev), __entry->resets)
 );
 
-/* A reset of the card, whoever asked for it, has begun. */
-DEFINE_EVENT(qnpu_device_event, qnpu_device_reset,
-	TP_PROTO(struct qnpu_device *npu),
-	TP_ARGS(npu)
-);
-
-/* It works again, and its queues go on. */
+/* A reset begins; then the device works again, or it is lost. */
+DEFINE_EVENT(qnpu_device_event, qnpu_device_reset, TP_PROTO(struct qnpu_device *npu), TP_ARGS(npu));
 DEFINE_EVENT(qnpu_device_event, qnpu_device_restart,
-	TP_PROTO(struct qnpu_device *npu),
-	TP_ARGS(npu)
-);
-
-/* It does not, and is given up. */
-DEFINE_EVENT(qnpu_device_event, qnpu_device_lost,
-	TP_PROTO(struct qnpu_device *npu),
-	TP_ARGS(npu)
-);
+	TP_PROTO(struct qnpu_device *npu), TP_ARGS(npu));
+DEFINE_EVENT(qnpu_device_event, qnpu_device_lost, TP_PROTO(struct qnpu_device *npu), TP_ARGS(npu));
 
 /* Contexts */
 
@@ -220,16 +196,9 @@ DECLARE_EVENT_CLASS(qnpu_ctx,
 		  __entry->priority, __entry->core_mask, __entry->error)
 );
 
-DEFINE_EVENT(qnpu_ctx, qnpu_ctx_create,
-	TP_PROTO(struct qnpu_ctx *ctx),
-	TP_ARGS(ctx)
-);
-
-/* Its queue is about to be taken away; error is what its unfinished jobs end with. */
-DEFINE_EVENT(qnpu_ctx, qnpu_ctx_kill,
-	TP_PROTO(struct qnpu_ctx *ctx),
-	TP_ARGS(ctx)
-);
+/* Killed: unfinished jobs end with the error. */
+DEFINE_EVENT(qnpu_ctx, qnpu_ctx_create, TP_PROTO(struct qnpu_ctx *ctx), TP_ARGS(ctx));
+DEFINE_EVENT(qnpu_ctx, qnpu_ctx_kill, TP_PROTO(struct qnpu_ctx *ctx), TP_ARGS(ctx));
 
 /* Buffers and address spaces */
 
@@ -252,15 +221,8 @@ DECLARE_EVENT_CLASS(qnpu_bo,
 		  __entry->flags)
 );
 
-DEFINE_EVENT(qnpu_bo, qnpu_bo_create,
-	TP_PROTO(struct qnpu_bo *bo),
-	TP_ARGS(bo)
-);
-
-DEFINE_EVENT(qnpu_bo, qnpu_bo_free,
-	TP_PROTO(struct qnpu_bo *bo),
-	TP_ARGS(bo)
-);
+DEFINE_EVENT(qnpu_bo, qnpu_bo_create, TP_PROTO(struct qnpu_bo *bo), TP_ARGS(bo));
+DEFINE_EVENT(qnpu_bo, qnpu_bo_free, TP_PROTO(struct qnpu_bo *bo), TP_ARGS(bo));
 
 /* Places are numbers of TTM: 0 host, 1 host and seen by the card, 2 card; -1: nowhere. */
 TRACE_EVENT(qnpu_bo_move,
