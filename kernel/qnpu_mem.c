@@ -42,7 +42,7 @@
 struct qnpu_card_extent {
 	u64 offset;			/* of its first byte in the buffer */
 	u64 addr;			/* DDR offset of that byte */
-	u64 bytes;			/* size */
+	u64 bytes;
 };
 
 /* A piece of DDR. */
@@ -50,8 +50,7 @@ struct qnpu_card_resource {
 	struct ttm_resource base;	/* TTM's part */
 	struct list_head blocks;	/* buddy blocks, in the order of the buffer's pages */
 	u32 count;			/* entries of extents */
-	/* the same as extents in that order, neighbours merged */
-	struct qnpu_card_extent extents[];
+	struct qnpu_card_extent extents[]; /* the blocks in that order, neighbours merged */
 };
 
 static struct qnpu_device *ttm_to_qnpu(struct ttm_device *ttm)
@@ -98,9 +97,8 @@ static void qnpu_card_index(struct gpu_buddy *buddy, struct qnpu_card_resource *
 
 static void qnpu_card_free_blocks(struct qnpu_card_manager *card, struct list_head *blocks)
 {
-	mutex_lock(&card->lock);
+	guard(mutex)(&card->lock);
 	gpu_buddy_free_list(&card->buddy, blocks, 0);
-	mutex_unlock(&card->lock);
 }
 
 static int qnpu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_object *tbo,
@@ -111,10 +109,7 @@ static int qnpu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_o
 	int ret = -ENOSPC;
 	LIST_HEAD(blocks);
 
-	/*
-	 * The allocator serves from the largest blocks down, each aligned to its size: 2 MiB
-	 * entries are used wherever there is room.
-	 */
+	/* From the largest blocks down, each aligned to its size, for 2 MiB entries. */
 	mutex_lock(&card->lock);
 	if (tbo->base.size <= card->buddy.avail)
 		ret = gpu_buddy_alloc_blocks(&card->buddy, 0, card->buddy.size, tbo->base.size,
@@ -168,10 +163,7 @@ void qnpu_mem_card_run(struct ttm_resource *base, u64 offset, struct qnpu_mem_ru
 	run->bytes = res->extents[low].bytes - offset;
 }
 
-/*
- * The same for a page of a buffer, whose reservation lock is held: in its system memory, or in its
- * card memory.
- */
+/* The same for a page of a buffer in @system memory or card memory; reservation lock held. */
 void qnpu_mem_run(struct qnpu_bo *bo, bool system, u64 offset, struct qnpu_mem_run *run)
 {
 	struct ttm_buffer_object *tbo = &bo->tbo;
@@ -209,10 +201,9 @@ void qnpu_mem_card_space(struct qnpu_device *npu, struct qnpu_card_space *space)
 	if (!qnpu_mem_card_bytes(npu))
 		return;
 
-	mutex_lock(&card->lock);
+	guard(mutex)(&card->lock);
 	space->total = card->buddy.size;
 	space->free = card->buddy.avail;
-
 	for (size = rounddown_pow_of_two(card->buddy.size);
 	     size >= PAGE_SIZE && !space->largest; size >>= 1) {
 		LIST_HEAD(blocks);
@@ -224,7 +215,6 @@ void qnpu_mem_card_space(struct qnpu_device *npu, struct qnpu_card_space *space)
 		space->largest = size;
 		gpu_buddy_free_list(&card->buddy, &blocks, 0);
 	}
-	mutex_unlock(&card->lock);
 }
 
 /* System memory */
@@ -505,14 +495,6 @@ static void qnpu_mem_fini(struct drm_device *drm, void *arg)
 		gpu_buddy_fini(&mem->card.buddy);
 }
 
-static int qnpu_mem_init_locks(struct drm_device *drm, struct qnpu_mem *mem)
-{
-	return drmm_mutex_init(drm, &mem->card.lock) ?:
-	       drmm_mutex_init(drm, &mem->mapped_lock) ?:
-	       drmm_mutex_init(drm, &mem->external_lock) ?:
-	       drmm_mutex_init(drm, &mem->claim_lock);
-}
-
 int qnpu_mem_init(struct qnpu_device *npu)
 {
 	u64 bytes = round_down(npu->info.ddr_bytes, PAGE_SIZE);
@@ -524,7 +506,10 @@ int qnpu_mem_init(struct qnpu_device *npu)
 	INIT_LIST_HEAD(&mem->waiters);
 	INIT_LIST_HEAD(&mem->resident);
 	init_waitqueue_head(&mem->freed_wait);
-	ret = qnpu_mem_init_locks(&npu->drm, mem);
+	ret = drmm_mutex_init(&npu->drm, &mem->card.lock) ?:
+	      drmm_mutex_init(&npu->drm, &mem->mapped_lock) ?:
+	      drmm_mutex_init(&npu->drm, &mem->external_lock) ?:
+	      drmm_mutex_init(&npu->drm, &mem->claim_lock);
 	if (!ret && bytes)
 		ret = gpu_buddy_init(&mem->card.buddy, bytes, PAGE_SIZE);
 	if (ret)

@@ -93,13 +93,9 @@ int qnpu_residency_add(struct qnpu_vma *vma)
 		if (ret)
 			return ret;
 	}
-	if (!vma->mapped) {
-		ret = qnpu_vma_map(vma);
-		if (ret)
-			return ret;
-	}
+	ret = vma->mapped ? 0 : qnpu_vma_map(vma);
 
-	return qnpu_residency_try_add(vma);
+	return ret ?: qnpu_residency_try_add(vma);
 }
 
 /* Claims */
@@ -146,11 +142,10 @@ void qnpu_residency_queue(struct qnpu_residency *residency)
 {
 	struct qnpu_mem *mem = residency->mem;
 
-	mutex_lock(&mem->claim_lock);
+	guard(mutex)(&mem->claim_lock);
 	if (list_empty(&residency->link))
 		list_add_tail(&residency->link, &mem->waiters);
 	qnpu_claims_drop(residency);
-	mutex_unlock(&mem->claim_lock);
 }
 
 /* Claims a buffer that the submission names, its reservation lock held. */
@@ -158,14 +153,13 @@ void qnpu_residency_use(struct qnpu_residency *residency, struct qnpu_bo *bo)
 {
 	struct qnpu_mem *mem = residency->mem;
 
-	mutex_lock(&mem->claim_lock);
-	if (qnpu_claims_owner(mem) == residency && qnpu_bo_card_bytes(bo) &&
-	    bo->claim == QNPU_CLAIM_NONE) {
-		qnpu_claim_set(residency, bo, QNPU_CLAIM_USE);
-		if (!qnpu_bo_is_home(bo))
-			residency->missing += bo->tbo.base.size;
-	}
-	mutex_unlock(&mem->claim_lock);
+	guard(mutex)(&mem->claim_lock);
+	if (qnpu_claims_owner(mem) != residency || !qnpu_bo_card_bytes(bo) ||
+	    bo->claim != QNPU_CLAIM_NONE)
+		return;
+	qnpu_claim_set(residency, bo, QNPU_CLAIM_USE);
+	if (!qnpu_bo_is_home(bo))
+		residency->missing += bo->tbo.base.size;
 }
 
 /* The address space with most of the card, of those whose buffers have not been looked at. */
@@ -189,13 +183,13 @@ static bool qnpu_claim_room(struct qnpu_residency *residency)
 	u64 claimed = 0;
 	struct qnpu_vm *vm;
 	struct qnpu_bo *bo;
-	bool may;
 
-	mutex_lock(&mem->claim_lock);
-	may = qnpu_claims_owner(mem) == residency;
+	guard(mutex)(&mem->claim_lock);
+	if (qnpu_claims_owner(mem) != residency)
+		return false;
 	list_for_each_entry(bo, &mem->resident, resident_link)
 		bo->owner->passed = false;
-	while (may && claimed < residency->missing && (vm = qnpu_claim_largest(mem))) {
+	while (claimed < residency->missing && (vm = qnpu_claim_largest(mem))) {
 		vm->passed = true;
 		list_for_each_entry(bo, &mem->resident, resident_link) {
 			if (claimed >= residency->missing)
@@ -206,23 +200,22 @@ static bool qnpu_claim_room(struct qnpu_residency *residency)
 			claimed += bo->tbo.base.size;
 		}
 	}
-	mutex_unlock(&mem->claim_lock);
 
-	return may;
+	return true;
 }
 
 static bool qnpu_claims_are_busy(struct qnpu_residency *residency)
 {
 	struct qnpu_bo *bo;
-	bool busy = false;
 
-	mutex_lock(&residency->mem->claim_lock);
-	list_for_each_entry(bo, &residency->claims, claim_link)
-		busy |= bo->claim == QNPU_CLAIM_ROOM &&
-			!dma_resv_test_signaled(bo->tbo.base.resv, DMA_RESV_USAGE_BOOKKEEP);
-	mutex_unlock(&residency->mem->claim_lock);
+	guard(mutex)(&residency->mem->claim_lock);
+	list_for_each_entry(bo, &residency->claims, claim_link) {
+		if (bo->claim == QNPU_CLAIM_ROOM &&
+		    !dma_resv_test_signaled(bo->tbo.base.resv, DMA_RESV_USAGE_BOOKKEEP))
+			return true;
+	}
 
-	return busy;
+	return false;
 }
 
 /* Ends all attempts, successful or not: drops all claims. Buffers are unlocked. */
@@ -274,14 +267,11 @@ int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 bool qnpu_residency_may_evict(struct qnpu_bo *bo)
 {
 	struct qnpu_mem *mem = bo_to_qnpu_mem(bo);
-	bool may;
 
-	mutex_lock(&mem->claim_lock);
-	may = bo->claim == QNPU_CLAIM_NONE ||
-	      (bo->claim == QNPU_CLAIM_ROOM && qnpu_claims_owner(mem)->task == current);
-	mutex_unlock(&mem->claim_lock);
+	guard(mutex)(&mem->claim_lock);
 
-	return may;
+	return bo->claim == QNPU_CLAIM_NONE ||
+	       (bo->claim == QNPU_CLAIM_ROOM && qnpu_claims_owner(mem)->task == current);
 }
 
 /* Notes that a buffer has come to the card, has left it, or ends; its reservation lock is held. */
@@ -293,7 +283,7 @@ void qnpu_residency_moved(struct qnpu_bo *bo)
 	/* Imports never are on the card. */
 	if (!bo->owner)
 		return;
-	mutex_lock(&mem->claim_lock);
+	guard(mutex)(&mem->claim_lock);
 	if (to_card && list_empty(&bo->resident_link)) {
 		list_add_tail(&bo->resident_link, &mem->resident);
 		bo->owner->resident += bo->tbo.base.size;
@@ -303,7 +293,6 @@ void qnpu_residency_moved(struct qnpu_bo *bo)
 	}
 	if (bo->mem_type == QNPU_BO_NOWHERE || (!to_card && bo->claim == QNPU_CLAIM_ROOM))
 		qnpu_claim_drop(bo);
-	mutex_unlock(&mem->claim_lock);
 }
 
 /* No new jobs for a buffer that is to move, until qnpu_residency_release(). */

@@ -17,15 +17,11 @@ struct qnpu_residency {
 	struct qnpu_ctx *ctx;		/* its context */
 	struct qnpu_mem *mem;		/* memory of the device */
 	struct task_struct *task;	/* the submitter */
-	/* in qnpu_mem.waiters while it waits for card memory, under qnpu_mem.claim_lock */
-	struct list_head link;
-	/* buffers that it has a claim on, under qnpu_mem.claim_lock */
-	struct list_head claims;
-	/* bytes of its buffers that the last attempt has not brought to the card */
-	u64 missing;
+	struct list_head link;		/* in qnpu_mem.waiters while it waits; claim_lock */
+	struct list_head claims;	/* buffers that it has a claim on; claim_lock */
+	u64 missing;			/* bytes of its buffers that are not on the card yet */
 	u32 seen;			/* qnpu_mem.freed before the attempt */
-	/* attempts that have failed while all that it claims was idle */
-	u32 tries;
+	u32 tries;			/* attempts that failed with all that it claims idle */
 };
 
 void qnpu_residency_init(struct qnpu_residency *residency, struct qnpu_ctx *ctx);
