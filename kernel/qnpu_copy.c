@@ -234,32 +234,22 @@ static int qnpu_copy_move_by_card(struct qnpu_device *npu, struct qnpu_bo *bo,
 	return ret;
 }
 
-/* Copies a buffer between @card and its pages, which are populated; reservation lock held. */
+/*
+ * Copies a buffer between @card and its pages, which are populated, its reservation lock held.
+ * Without a buffer: zeroes @card.
+ */
 int qnpu_copy_move(struct qnpu_device *npu, struct qnpu_bo *bo, struct ttm_resource *card, bool out)
 {
 	int ret = -ENODEV, idx;
 
 	if (drm_dev_enter(&npu->drm, &idx)) {
 		if (npu->copy.ctx)
-			ret = qnpu_copy_move_by_card(npu, bo, card, out);
+			ret = bo ? qnpu_copy_move_by_card(npu, bo, card, out) :
+				   qnpu_copy_by_card(npu, card, NULL, false);
 		drm_dev_exit(idx);
 	}
 
-	return ret ? qnpu_mem_by_cpu(npu, card, bo->tbo.ttm->pages, out) : 0;
-}
-
-/* Zeroes new card memory. */
-int qnpu_copy_clear(struct qnpu_device *npu, struct ttm_resource *to)
-{
-	int ret = -ENODEV, idx;
-
-	if (drm_dev_enter(&npu->drm, &idx)) {
-		if (npu->copy.ctx)
-			ret = qnpu_copy_by_card(npu, to, NULL, false);
-		drm_dev_exit(idx);
-	}
-
-	return ret ? qnpu_mem_by_cpu(npu, to, NULL, false) : 0;
+	return ret ? qnpu_mem_by_cpu(npu, card, bo ? bo->tbo.ttm->pages : NULL, out) : 0;
 }
 
 /* Is there anything for a queue of the driver's own to do, and would one be left for users? */
@@ -317,12 +307,13 @@ static int qnpu_copy_set_up(struct qnpu_device *npu)
 		ret = qnpu_copy_map(vm, &copy->commands_node, NULL, &commands, NPU_PTE_SYSTEM);
 	if (ret)
 		return ret;
-	ctx = qnpu_ctx_create_internal(npu, vm);
+	ctx = qnpu_ctx_create(npu, vm, true, DRM_NPU_PRIORITY_REALTIME,
+			      GENMASK(npu->info.cores - 1, 0));
 	if (IS_ERR(ctx))
 		return PTR_ERR(ctx);
 	copy->ctx = ctx;
 
-	return 0;
+	return qnpu_attach_queue(&ctx->queue);
 }
 
 /* Takes a queue and an address space of the card, which is at work. */

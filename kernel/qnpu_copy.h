@@ -29,7 +29,6 @@ int qnpu_copy_init(struct qnpu_device *npu);
 void qnpu_copy_fini(struct qnpu_device *npu);
 u32 qnpu_copy_user_queues(struct qnpu_device *npu);
 
-int qnpu_copy_clear(struct qnpu_device *npu, struct ttm_resource *to);
 int qnpu_copy_move(struct qnpu_device *npu, struct qnpu_bo *bo, struct ttm_resource *card,
 		   bool out);
 

@@ -171,8 +171,9 @@ static void qnpu_ctx_drop(struct qnpu_ctx *ctx)
 		wake_up_var(&ctx->npu->contexts);
 }
 
-static struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm *vm, bool internal,
-					u32 priority, u32 core_mask)
+/* Creates a context of a file, or of the driver itself: that one has the last queue pair. */
+struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm *vm, bool internal,
+				 u32 priority, u32 core_mask)
 {
 	static struct lock_class_key internal_key;
 	struct qnpu_ctx *ctx;
@@ -207,26 +208,6 @@ static struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm 
 	qnpu_hw_queue_init(&ctx->queue, ctx, priority, core_mask);
 	guard(mutex)(&npu->hw_lock);
 	list_add_tail(&ctx->link, &npu->ctxs);
-
-	return ctx;
-}
-
-/* Create a context for the driver itself. It has the last queue pair, which users cannot have. */
-struct qnpu_ctx *qnpu_ctx_create_internal(struct qnpu_device *npu, struct qnpu_vm *vm)
-{
-	struct qnpu_ctx *ctx;
-	int ret;
-
-	ctx = qnpu_ctx_create(npu, vm, true, DRM_NPU_PRIORITY_REALTIME,
-			      GENMASK(npu->info.cores - 1, 0));
-	if (IS_ERR(ctx))
-		return ctx;
-	ret = qnpu_attach_queue(&ctx->queue);
-	if (ret) {
-		qnpu_ctx_kill(ctx, ret);
-		qnpu_ctx_put(ctx);
-		return ERR_PTR(ret);
-	}
 
 	return ctx;
 }

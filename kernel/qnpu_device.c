@@ -169,16 +169,6 @@ static int qnpu_device_try_reset(struct qnpu_device *npu)
 	return ret ?: qnpu_is_gone(value) ? -EIO : 0;
 }
 
-/* A device that ignores a reset may obey power, clock and reset lines. */
-static void qnpu_device_power_cycle(struct qnpu_device *npu)
-{
-	if (!npu->bus->power_on)
-		return;
-	qnpu_bus_cut_off(npu);
-	if (qnpu_bus_power_on(npu))
-		drm_err(&npu->drm, "it cannot be switched on again\n");
-}
-
 /*
  * Reset the device and wait until it is ready. Afterwards it is idle, has lost its state, and
  * accesses no memory. The DDR keeps its contents.
@@ -193,7 +183,12 @@ int qnpu_device_reset(struct qnpu_device *npu)
 		if (ret != -ETIMEDOUT)
 			break;
 		drm_warn(&npu->drm, "no answer to a reset, try %u of %u\n", try, QNPU_RESET_TRIES);
-		qnpu_device_power_cycle(npu);
+		/* It may obey power, clock and reset lines. */
+		if (!npu->bus->power_on)
+			continue;
+		qnpu_bus_cut_off(npu);
+		if (qnpu_bus_power_on(npu))
+			drm_err(&npu->drm, "it cannot be switched on again\n");
 	}
 
 	return ret;

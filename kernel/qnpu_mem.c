@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Memory: TTM with two places, the card's DDR (TTM_PL_VRAM, a buddy allocator) and system memory
- * that the card may see (TTM_PL_TT).
+ * that the card may see (TTM_PL_TT). A block of a SoC has no TTM_PL_VRAM.
  *
  * Buffers for the card begin there if there is room, else in system memory. They come to the card
  * when a submission needs them, and go when they are idle and others need the room:
- * qnpu_residency.c asks for the moves, the move callback here makes them. A move takes the buffer
- * out of all address spaces first. Buffers for system memory never move.
- *
- * A block of a SoC has no memory of its own: there is no TTM_PL_VRAM then, the card has 0 bytes,
- * and nothing ever moves.
+ * qnpu_residency.c asks for the moves, the move callback here makes them. Buffers for system memory
+ * never move.
  */
 #include <linux/highmem.h>
 #include <linux/mm.h>
@@ -374,7 +371,7 @@ static int qnpu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_o
 	if (in && !old)
 		ret = new_mem->size < QNPU_CLEAR_BY_CARD ?
 			      qnpu_mem_by_cpu(npu, new_mem, NULL, false) :
-			      qnpu_copy_clear(npu, new_mem);
+			      qnpu_copy_move(npu, NULL, new_mem, false);
 	else if (in || out)
 		ret = qnpu_copy_move(npu, bo, out ? old : new_mem, out);
 	if (ret)

@@ -33,16 +33,14 @@ static struct qnpu_bo *qnpu_bo_of(struct dma_buf *dma_buf)
 	return gem_to_qnpu_bo(dma_buf->priv);
 }
 
-/* Is it a device of this driver, on any bus? */
-static bool qnpu_prime_is_ours(const struct device *dev)
-{
-	return dev->driver && dev->driver->dev_groups == qnpu_sysfs_groups;
-}
-
 /* Export */
 
-/* Moves a buffer to system memory, its reservation lock held. -EBUSY: jobs use it. */
-static int qnpu_prime_pin_locked(struct qnpu_bo *bo)
+/*
+ * Moves a buffer to system memory and pins it. Meanwhile it takes no new jobs, so that the wait for
+ * unfinished ones ends; the reservation lock is not held over the wait. -EBUSY: jobs use it, and no
+ * @wait.
+ */
+static int qnpu_prime_pin(struct qnpu_bo *bo, bool wait)
 {
 	static const struct ttm_place place = { .mem_type = TTM_PL_TT };
 	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
@@ -51,40 +49,29 @@ static int qnpu_prime_pin_locked(struct qnpu_bo *bo)
 		.no_wait_gpu = true,
 		.gfp_retry_mayfail = true,
 	};
-	int ret, idx;
-
-	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
-		return -ENODEV;
-	ret = ttm_bo_validate(&bo->tbo, &placement, &ctx);
-	if (!ret)
-		ttm_bo_pin(&bo->tbo);
-	drm_dev_exit(idx);
-
-	return ret;
-}
-
-/*
- * Pins a buffer in system memory. Meanwhile it takes no new jobs, so that the wait for unfinished
- * ones ends; the reservation lock is not held over the wait.
- */
-static int qnpu_prime_pin(struct qnpu_bo *bo, bool wait)
-{
 	struct dma_resv *resv = bo->tbo.base.resv;
 	long left = 1;
-	int ret;
+	int ret, idx;
 
-	qnpu_residency_hold(bo);
+	atomic_inc(&bo->leaving);
 	do {
 		ret = dma_resv_lock_interruptible(resv, NULL);
 		if (ret)
 			break;
-		ret = qnpu_prime_pin_locked(bo);
+		ret = -ENODEV;
+		if (drm_dev_enter(bo->tbo.base.dev, &idx)) {
+			ret = ttm_bo_validate(&bo->tbo, &placement, &ctx);
+			if (!ret)
+				ttm_bo_pin(&bo->tbo);
+			drm_dev_exit(idx);
+		}
 		dma_resv_unlock(resv);
 		if (ret == -EBUSY && wait)
 			left = dma_resv_wait_timeout(resv, DMA_RESV_USAGE_BOOKKEEP, true,
 						     MAX_SCHEDULE_TIMEOUT);
 	} while (ret == -EBUSY && wait && left > 0);
-	qnpu_residency_release(bo);
+	atomic_dec(&bo->leaving);
+	qnpu_residency_wake(to_qnpu_device(bo->tbo.base.dev));
 
 	return left < 0 ? left : ret;
 }
@@ -102,7 +89,10 @@ static void qnpu_prime_unpin(struct qnpu_bo *bo)
  */
 static int qnpu_prime_attach(struct dma_buf *dma_buf, struct dma_buf_attachment *attach)
 {
-	return qnpu_prime_pin(qnpu_bo_of(dma_buf), !qnpu_prime_is_ours(attach->dev));
+	const struct device_driver *driver = attach->dev->driver;
+	bool ours = driver && driver->dev_groups == qnpu_sysfs_groups;
+
+	return qnpu_prime_pin(qnpu_bo_of(dma_buf), !ours);
 }
 
 static void qnpu_prime_detach(struct dma_buf *dma_buf, struct dma_buf_attachment *attach)

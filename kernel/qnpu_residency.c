@@ -2,19 +2,15 @@
 /*
  * Residency: buffers of a submission come to where its jobs use them.
  *
- * Idle card buffers may be in system memory because others needed the room. They come back when a
- * submission names them. An attempt locks all buffers of the submission and validates each, which
- * evicts idle buffers of others, least recently used first. If too much is busy, the submission
- * unlocks everything, waits until jobs have finished, and tries again. No job is waited for with a
- * reservation lock held.
+ * An attempt locks all buffers of the submission and validates each, which evicts idle buffers of
+ * others, least recently used first. If too much is busy, the submission unlocks everything, waits
+ * until jobs have finished, and tries again.
  *
  * The oldest waiter has claims, so that others cannot keep the card busy for ever: room of as many
  * bytes as it misses, of the address spaces that have most of the card. Buffers with such a claim
- * take no new jobs, and are evicted for the waiter only. Its own buffers stay on the card. All
- * others go on where their buffers are on the card, or find free memory or idle buffers.
- *
- * It ends: an address space never has more card buffers than the card holds, see qnpu_vma_place(),
- * and jobs have limits.
+ * take no new jobs, and are evicted for the waiter only. Its own buffers stay on the card. It ends:
+ * an address space never has more card buffers than the card holds (qnpu_vma_place()), and jobs
+ * have limits.
  */
 #include <linux/sched.h>
 
@@ -293,18 +289,6 @@ void qnpu_residency_moved(struct qnpu_bo *bo)
 	}
 	if (bo->mem_type == QNPU_BO_NOWHERE || (!to_card && bo->claim == QNPU_CLAIM_ROOM))
 		qnpu_claim_drop(bo);
-}
-
-/* No new jobs for a buffer that is to move, until qnpu_residency_release(). */
-void qnpu_residency_hold(struct qnpu_bo *bo)
-{
-	atomic_inc(&bo->leaving);
-}
-
-void qnpu_residency_release(struct qnpu_bo *bo)
-{
-	atomic_dec(&bo->leaving);
-	qnpu_residency_wake(to_qnpu_device(bo->tbo.base.dev));
 }
 
 /* A job does not need its buffers any more, or claims have changed. */

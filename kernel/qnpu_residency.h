@@ -33,8 +33,6 @@ int qnpu_residency_retry(struct qnpu_residency *residency, int error);
 void qnpu_residency_leave(struct qnpu_residency *residency);
 bool qnpu_residency_may_evict(struct qnpu_bo *bo);
 void qnpu_residency_moved(struct qnpu_bo *bo);
-void qnpu_residency_hold(struct qnpu_bo *bo);
-void qnpu_residency_release(struct qnpu_bo *bo);
 void qnpu_residency_wake(struct qnpu_device *npu);
 
 #endif
