@@ -2,13 +2,11 @@
 /*
  * Zeroing and moving of memory by the card.
  *
- * The driver is a client of its own card: it has an address space, in which buffers' part of the
- * DDR is mapped from end to end, and the card's last queue, to which it submits jobs of FILL and
- * COPY commands, one at a time, with the highest priority. Watchdog and resets treat them as any
- * other job. What the card cannot do, because it was reset in the middle or is busy with long jobs
- * on all cores, the CPU does: both kinds of operations can be begun again. A card with a single
- * queue leaves it to its users, and the CPU does everything. Without card memory there is nothing
- * to do.
+ * The driver has an address space, in which buffers' part of the DDR is mapped from end to end, and
+ * the card's last queue. It submits FILL and COPY commands, a job at a time, with the highest
+ * priority. Watchdog and resets treat these as any other job. What the card cannot do, because it
+ * is reset or busy with long jobs on all cores, the CPU does again. A card with a single queue
+ * leaves it to its users, and the CPU does everything.
  */
 #include <linux/dma-fence.h>
 #include <linux/dma-mapping.h>
@@ -37,10 +35,7 @@
 /* How long a job may wait for a core before the CPU does its work. */
 #define QNPU_COPY_PATIENCE	(HZ / 2)
 
-/*
- * How long the card is not asked any more when that has happened: otherwise each of many buffers
- * that make room for another would wait anew.
- */
+/* How long the card is not asked then, or each of many evictions would wait anew. */
 #define QNPU_COPY_PAUSE		(5 * HZ)
 
 /* Regions of the driver's jobs. */
@@ -201,27 +196,25 @@ static int qnpu_copy_map(struct qnpu_vm *vm, struct drm_mm_node *node, struct qn
 	u64 bytes = bo ? bo->tbo.base.size : run->bytes;
 	int ret;
 
-	mutex_lock(&vm->lock);
+	guard(mutex)(&vm->lock);
 	ret = drm_mm_insert_node_generic(&vm->mm, node, bytes, SZ_2M, 0, DRM_MM_INSERT_BEST);
-	if (!ret) {
-		ret = bo ? qnpu_space_map(&vm->space, node->start, bo, true, flags) :
-			   qnpu_space_map_fixed(&vm->space, node->start, run, flags);
-		if (ret)
-			drm_mm_remove_node(node);
-	}
-	mutex_unlock(&vm->lock);
+	if (ret)
+		return ret;
+	ret = bo ? qnpu_space_map(&vm->space, node->start, bo, true, flags) :
+		   qnpu_space_map_fixed(&vm->space, node->start, run, flags);
+	if (ret)
+		drm_mm_remove_node(node);
 
 	return ret;
 }
 
 static void qnpu_copy_unmap(struct qnpu_vm *vm, struct drm_mm_node *node)
 {
-	mutex_lock(&vm->lock);
+	guard(mutex)(&vm->lock);
 	if (drm_mm_node_allocated(node)) {
 		qnpu_space_unmap(&vm->space, node->start, node->size);
 		drm_mm_remove_node(node);
 	}
-	mutex_unlock(&vm->lock);
 }
 
 /* What users of this file ask for */
@@ -236,8 +229,7 @@ static int qnpu_copy_move_by_card(struct qnpu_device *npu, struct qnpu_bo *bo,
 	ret = qnpu_copy_map(npu->copy.vm, &window, bo, NULL, NPU_PTE_WRITE);
 	if (ret)
 		return ret;
-	/* The pages are what counts, not what a bounce buffer of the DMA mapping may hold. */
-	if (!out)
+	if (!out) /* also for bounce buffers of the DMA mapping */
 		qnpu_pages_sync(npu, tt, 0, card->size, DRM_NPU_SYNC_TO_DEVICE);
 	ret = qnpu_copy_by_card(npu, card, &window, out);
 	if (!ret && out)
@@ -248,8 +240,8 @@ static int qnpu_copy_move_by_card(struct qnpu_device *npu, struct qnpu_bo *bo,
 }
 
 /*
- * Copies a buffer between @card and its pages of system memory, which are populated; its
- * reservation lock is held.
+ * Copies a buffer between @card and its pages, which are populated, its reservation lock held.
+ * Without a buffer: zeroes @card.
  */
 int qnpu_copy_move(struct qnpu_device *npu, struct qnpu_bo *bo, struct ttm_resource *card, bool out)
 {
@@ -257,25 +249,12 @@ int qnpu_copy_move(struct qnpu_device *npu, struct qnpu_bo *bo, struct ttm_resou
 
 	if (drm_dev_enter(&npu->drm, &idx)) {
 		if (npu->copy.ctx)
-			ret = qnpu_copy_move_by_card(npu, bo, card, out);
+			ret = bo ? qnpu_copy_move_by_card(npu, bo, card, out) :
+				   qnpu_copy_by_card(npu, card, NULL, false);
 		drm_dev_exit(idx);
 	}
 
-	return ret ? qnpu_mem_by_cpu(npu, card, bo->tbo.ttm->pages, out) : 0;
-}
-
-/* Zeroes new card memory. */
-int qnpu_copy_clear(struct qnpu_device *npu, struct ttm_resource *to)
-{
-	int ret = -ENODEV, idx;
-
-	if (drm_dev_enter(&npu->drm, &idx)) {
-		if (npu->copy.ctx)
-			ret = qnpu_copy_by_card(npu, to, NULL, false);
-		drm_dev_exit(idx);
-	}
-
-	return ret ? qnpu_mem_by_cpu(npu, to, NULL, false) : 0;
+	return ret ? qnpu_mem_by_cpu(npu, card, bo ? bo->tbo.ttm->pages : NULL, out) : 0;
 }
 
 /* Is there anything for a queue of the driver's own to do, and would one be left for users? */
@@ -308,10 +287,6 @@ void qnpu_copy_fini(struct qnpu_device *npu)
 		qnpu_vm_put(copy->vm);
 		copy->vm = NULL;
 	}
-	if (copy->commands)
-		dma_free_coherent(npu->drm.dev, QNPU_COPY_BYTES, copy->commands,
-				  copy->commands_dma);
-	copy->commands = NULL;
 }
 
 static int qnpu_copy_set_up(struct qnpu_device *npu)
@@ -321,14 +296,13 @@ static int qnpu_copy_set_up(struct qnpu_device *npu)
 	struct qnpu_copy *copy = &npu->copy;
 	struct qnpu_ctx *ctx;
 	struct qnpu_vm *vm;
+	dma_addr_t dma;
 	int ret;
 
-	copy->commands = dma_alloc_coherent(npu->drm.dev, QNPU_COPY_BYTES, &copy->commands_dma,
-					    GFP_KERNEL);
+	copy->commands = dmam_alloc_coherent(npu->drm.dev, QNPU_COPY_BYTES, &dma, GFP_KERNEL);
 	if (!copy->commands)
 		return -ENOMEM;
-	commands.addr = copy->commands_dma;
-
+	commands.addr = dma;
 	vm = qnpu_vm_create(npu);
 	if (IS_ERR(vm))
 		return PTR_ERR(vm);
@@ -338,13 +312,13 @@ static int qnpu_copy_set_up(struct qnpu_device *npu)
 		ret = qnpu_copy_map(vm, &copy->commands_node, NULL, &commands, NPU_PTE_SYSTEM);
 	if (ret)
 		return ret;
-
-	ctx = qnpu_ctx_create_internal(npu, vm);
+	ctx = qnpu_ctx_create(npu, vm, true, DRM_NPU_PRIORITY_REALTIME,
+			      GENMASK(npu->info.cores - 1, 0));
 	if (IS_ERR(ctx))
 		return PTR_ERR(ctx);
 	copy->ctx = ctx;
 
-	return 0;
+	return qnpu_attach_queue(&ctx->queue);
 }
 
 /* Takes a queue and an address space of the card, which is at work. */

@@ -16,24 +16,19 @@ struct ttm_resource;
 
 /* The driver's own queue of the card, which zeroes and moves memory. */
 struct qnpu_copy {
-	/* queue, NULL: the CPU does everything; constant inside drm_dev_enter() */
-	struct qnpu_ctx *ctx;
+	struct qnpu_ctx *ctx;		/* queue, NULL: the CPU does all; drm_dev_enter() */
 	struct qnpu_vm *vm;		/* its address space */
 	struct drm_mm_node card;	/* where buffers' part of the DDR is mapped in vm */
-	/* protects commands and paused_until; held while a job of them runs */
-	struct mutex lock;
-	struct npu_cmd_copy *commands;	/* commands of one job, coherent */
-	dma_addr_t commands_dma;	/* its bus address */
-	struct drm_mm_node commands_node; /* where it is mapped in vm */
-	/* when the card is asked again, after its cores were busy; jiffies */
-	unsigned long paused_until;
+	struct mutex lock;		/* commands and paused_until; held while a job runs */
+	struct npu_cmd_copy *commands;	/* commands of one job, coherent; freed by a removal */
+	struct drm_mm_node commands_node; /* where that is mapped in vm */
+	unsigned long paused_until;	/* no jobs before, as all cores were busy; jiffies */
 };
 
 int qnpu_copy_init(struct qnpu_device *npu);
 void qnpu_copy_fini(struct qnpu_device *npu);
 u32 qnpu_copy_user_queues(struct qnpu_device *npu);
 
-int qnpu_copy_clear(struct qnpu_device *npu, struct ttm_resource *to);
 int qnpu_copy_move(struct qnpu_device *npu, struct qnpu_bo *bo, struct ttm_resource *card,
 		   bool out);
 

@@ -66,8 +66,8 @@ struct qnpu_ctx *qnpu_ctx_lookup(struct drm_file *file, u32 id)
 
 /*
  * An ordinary page with its own reference count, so that a mapping can outlive context and device.
- * The device writes and the user reads without a call in between. Where the device does not see the
- * caches, the page is zeroed, cleaned, mapped uncached, and the kernel never reads it.
+ * Where the device does not see the caches, it is zeroed, cleaned, mapped uncached, and the kernel
+ * never reads it.
  */
 static int qnpu_ctx_init_fence_page(struct qnpu_ctx *ctx)
 {
@@ -162,20 +162,18 @@ static void qnpu_ctx_kick_work(struct work_struct *work)
 static void qnpu_ctx_drop(struct qnpu_ctx *ctx)
 {
 	struct qnpu_vm *vm = ctx->vm;
-	unsigned long flags;
 
 	dma_unmap_page(ctx->npu->drm.dev, ctx->fence_dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
-	spin_lock_irqsave(&ctx->queue.lock, flags); /* orphans are finished elsewhere */
-	ctx->vm = NULL;
-	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+	scoped_guard(spinlock_irqsave, &ctx->queue.lock) /* orphans are finished elsewhere */
+		ctx->vm = NULL;
 	qnpu_vm_put(vm);
-
 	if (atomic_dec_and_test(&ctx->npu->contexts))
 		wake_up_var(&ctx->npu->contexts);
 }
 
-static struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm *vm, bool internal,
-					u32 priority, u32 core_mask)
+/* Creates a context of a file, or of the driver itself: that one has the last queue pair. */
+struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm *vm, bool internal,
+				 u32 priority, u32 core_mask)
 {
 	static struct lock_class_key internal_key;
 	struct qnpu_ctx *ctx;
@@ -184,7 +182,6 @@ static struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm 
 	ctx = kzalloc_obj(*ctx, QNPU_GFP_USER);
 	if (!ctx)
 		return ERR_PTR(-ENOMEM);
-
 	kref_init(&ctx->kref);
 	ctx->npu = npu;
 	ctx->core_mask = core_mask;
@@ -209,29 +206,8 @@ static struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm 
 	atomic_inc(&npu->contexts);
 	ctx->vm = qnpu_vm_get(vm);
 	qnpu_hw_queue_init(&ctx->queue, ctx, priority, core_mask);
-	mutex_lock(&npu->hw_lock);
+	guard(mutex)(&npu->hw_lock);
 	list_add_tail(&ctx->link, &npu->ctxs);
-	mutex_unlock(&npu->hw_lock);
-
-	return ctx;
-}
-
-/* Create a context for the driver itself. It has the last queue pair, which users cannot have. */
-struct qnpu_ctx *qnpu_ctx_create_internal(struct qnpu_device *npu, struct qnpu_vm *vm)
-{
-	struct qnpu_ctx *ctx;
-	int ret;
-
-	ctx = qnpu_ctx_create(npu, vm, true, DRM_NPU_PRIORITY_REALTIME,
-			      GENMASK(npu->info.cores - 1, 0));
-	if (IS_ERR(ctx))
-		return ctx;
-	ret = qnpu_attach_queue(&ctx->queue);
-	if (ret) {
-		qnpu_ctx_kill(ctx, ret);
-		qnpu_ctx_put(ctx);
-		return ERR_PTR(ret);
-	}
 
 	return ctx;
 }
@@ -287,9 +263,9 @@ int qnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 /* Stop a context and give back what it has of the device. Unfinished jobs end with @error. */
 void qnpu_ctx_kill(struct qnpu_ctx *ctx, int error)
 {
-	mutex_lock(&ctx->kill_lock);
+	guard(mutex)(&ctx->kill_lock);
 	if (ctx->killed)
-		goto out;
+		return;
 
 	/* No more submissions: waits for room end, and a submission in progress is awaited. */
 	WRITE_ONCE(ctx->dead, error);
@@ -312,14 +288,11 @@ void qnpu_ctx_kill(struct qnpu_ctx *ctx, int error)
 		qnpu_job_kick(ctx);
 	}
 
-	mutex_lock(&ctx->npu->hw_lock);
-	list_del_init(&ctx->link);
-	mutex_unlock(&ctx->npu->hw_lock);
+	scoped_guard(mutex, &ctx->npu->hw_lock)
+		list_del_init(&ctx->link);
 	qnpu_ctx_drop(ctx);
 	WRITE_ONCE(ctx->killed, true);
 	wake_up_all(&ctx->wait);
-out:
-	mutex_unlock(&ctx->kill_lock);
 }
 
 static struct qnpu_ctx *qnpu_ctx_first(struct qnpu_device *npu)
@@ -384,36 +357,29 @@ int qnpu_ioctl_ctx_query(struct drm_device *drm, void *data, struct drm_file *fi
 {
 	struct drm_npu_ctx_query *args = data;
 	struct qnpu_ctx *ctx __free(qnpu_ctx) = qnpu_ctx_lookup(file, args->ctx_id);
-	unsigned long flags;
 
 	if (args->pad)
 		return -EINVAL;
 	if (!ctx)
 		return -ENOENT;
 
-	spin_lock_irqsave(&ctx->queue.lock, flags);
+	guard(spinlock_irqsave)(&ctx->queue.lock);
 	args->submitted = READ_ONCE(ctx->submitted);
 	args->completed = ctx->completed;
 	args->errors = ctx->errors;
 	args->victims = ctx->victims;
 	if (ctx->fault_count)
 		args->fault = ctx->faults[(ctx->fault_count - 1) % QNPU_CTX_FAULTS];
-	spin_unlock_irqrestore(&ctx->queue.lock, flags);
 
 	return 0;
 }
 
 static bool qnpu_ctx_is_completed(struct qnpu_ctx *ctx, u64 seqno)
 {
-	unsigned long flags;
-	bool done;
-
 	/* With the lock, completion and the signalling of the fence are one step. */
-	spin_lock_irqsave(&ctx->queue.lock, flags);
-	done = ctx->completed >= seqno;
-	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+	guard(spinlock_irqsave)(&ctx->queue.lock);
 
-	return done || READ_ONCE(ctx->killed);
+	return ctx->completed >= seqno || READ_ONCE(ctx->killed);
 }
 
 /*
@@ -441,7 +407,6 @@ static void qnpu_ctx_busywait(struct qnpu_ctx *ctx, const struct drm_npu_wait *a
 static int qnpu_ctx_wait(struct qnpu_ctx *ctx, struct drm_npu_wait *args)
 {
 	const struct qnpu_result *result = &ctx->results[args->seqno % QNPU_CTX_RESULTS];
-	unsigned long flags;
 	u32 i;
 	long left;
 
@@ -453,11 +418,9 @@ static int qnpu_ctx_wait(struct qnpu_ctx *ctx, struct drm_npu_wait *args)
 	if (!left)
 		return -ETIME;
 
-	spin_lock_irqsave(&ctx->queue.lock, flags);
-	if (ctx->completed < args->seqno) {
-		spin_unlock_irqrestore(&ctx->queue.lock, flags);
+	guard(spinlock_irqsave)(&ctx->queue.lock);
+	if (ctx->completed < args->seqno)
 		return READ_ONCE(ctx->dead);
-	}
 	memset(&args->fault, 0, sizeof(args->fault));
 	args->known = ctx->completed - args->seqno < QNPU_CTX_RESULTS;
 	args->cycles = args->known ? result->cycles : 0;
@@ -466,7 +429,6 @@ static int qnpu_ctx_wait(struct qnpu_ctx *ctx, struct drm_npu_wait *args)
 		if (ctx->faults[i].seqno == args->seqno)
 			args->fault = ctx->faults[i];
 	}
-	spin_unlock_irqrestore(&ctx->queue.lock, flags);
 
 	return 0;
 }

@@ -87,7 +87,8 @@ void qnpu_ctx_put(struct qnpu_ctx *ctx);
 
 DEFINE_FREE(qnpu_ctx, struct qnpu_ctx *, qnpu_ctx_put(_T))
 
-struct qnpu_ctx *qnpu_ctx_create_internal(struct qnpu_device *npu, struct qnpu_vm *vm);
+struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm *vm, bool internal,
+				 u32 priority, u32 core_mask);
 struct qnpu_ctx *qnpu_ctx_lookup(struct drm_file *file, u32 id);
 void qnpu_ctx_kill(struct qnpu_ctx *ctx, int error);
 void qnpu_ctx_kill_all(struct qnpu_device *npu, int error);

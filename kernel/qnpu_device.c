@@ -34,15 +34,11 @@ static void qnpu_device_put(struct qnpu_device *npu, int idx)
 	drm_dev_exit(idx);
 }
 
-/**
- * qnpu_device_enter - begin to touch the device or its memory
- * @npu: device
- * @idx: cookie for qnpu_device_exit()
- *
- * Wakes it, waits for the end of a reset, and until the bus is repaired, so that no access is lost.
- * In between nothing may be allocated, no fence may be waited for, and no thread may enter again.
- *
- * Fails with -ENODEV when the device is gone or lost, with -EINTR when a fatal signal is pending.
+/*
+ * Begins to touch the device or its memory, until qnpu_device_exit() gets @idx. Wakes it, waits for
+ * the end of a reset, and until the bus is repaired, so that no access is lost. In between nothing
+ * is allocated, no fence is waited for, and no thread enters again. -ENODEV: the device is gone or
+ * lost; -EINTR: a fatal signal is pending.
  */
 int qnpu_device_enter(struct qnpu_device *npu, int *idx)
 {
@@ -69,12 +65,9 @@ int qnpu_device_enter(struct qnpu_device *npu, int *idx)
 }
 EXPORT_SYMBOL_GPL(qnpu_device_enter);
 
-/**
- * qnpu_device_enter_awake - enter the device if it is up, after the end of a reset
- * @npu: device
- * @idx: cookie for qnpu_device_exit()
- *
- * Not while it sleeps or the bus is broken: it is reset before it works again.
+/*
+ * Enters the device after the end of a reset; not if it sleeps or the bus is broken: then it is
+ * reset before it works again.
  */
 bool qnpu_device_enter_awake(struct qnpu_device *npu, int *idx)
 {
@@ -88,11 +81,7 @@ bool qnpu_device_enter_awake(struct qnpu_device *npu, int *idx)
 	return false;
 }
 
-/**
- * qnpu_device_try_enter - enter the device if it is up, without waiting
- * @npu: device
- * @idx: cookie for qnpu_device_exit()
- */
+/* Enters the device if it is up, without waiting. */
 bool qnpu_device_try_enter(struct qnpu_device *npu, int *idx)
 {
 	if (!qnpu_device_get(npu, idx, false))
@@ -114,7 +103,8 @@ void qnpu_device_exit(struct qnpu_device *npu, int idx)
 }
 EXPORT_SYMBOL_GPL(qnpu_device_exit);
 
-static void qnpu_device_read_info(struct qnpu_device *npu)
+/* Read and check the identity registers. Their values size arrays and bound loops of the driver. */
+int qnpu_device_identify(struct qnpu_device *npu)
 {
 	struct drm_npu_dev_info *info = &npu->info;
 
@@ -127,18 +117,9 @@ static void qnpu_device_read_info(struct qnpu_device *npu)
 	info->lmem_bytes = qnpu_read(npu, NPU_REG_LMEM_BYTES);
 	info->clock_khz = qnpu_read(npu, NPU_REG_CLOCK_KHZ);
 	info->ddr_bytes = qnpu_read64(npu, NPU_REG_DDR_BYTES);
-
 	npu->asids = qnpu_read(npu, NPU_REG_ASIDS);
 	npu->max_ring_log2 = qnpu_read(npu, NPU_REG_MAX_RING_LOG2);
 	npu->irq.hw_vectors = qnpu_read(npu, NPU_REG_VECTORS);
-}
-
-/* Read and check the identity registers. Their values size arrays and bound loops of the driver. */
-int qnpu_device_identify(struct qnpu_device *npu)
-{
-	const struct drm_npu_dev_info *info = &npu->info;
-
-	qnpu_device_read_info(npu);
 
 	if (info->chip_id != NPU_CHIP_ID) {
 		drm_err(&npu->drm, "chip id %#x, expected %#x\n", info->chip_id, NPU_CHIP_ID);
@@ -173,34 +154,19 @@ int qnpu_device_identify(struct qnpu_device *npu)
 
 static int qnpu_device_try_reset(struct qnpu_device *npu)
 {
-	u32 ctrl, status;
+	u32 value;
 	int ret;
 
 	qnpu_write(npu, NPU_REG_CTRL, NPU_CTRL_RESET);
-	ret = readl_poll_timeout(npu->regs + NPU_REG_CTRL, ctrl,
-				 !(ctrl & NPU_CTRL_RESET) || qnpu_is_gone(ctrl),
+	ret = readl_poll_timeout(npu->regs + NPU_REG_CTRL, value,
+				 !(value & NPU_CTRL_RESET) || qnpu_is_gone(value),
 				 QNPU_RESET_POLL_US, QNPU_RESET_TIMEOUT_US);
-	if (ret)
-		return ret;
-	if (qnpu_is_gone(ctrl))
-		return -EIO;
+	if (!ret && !qnpu_is_gone(value))
+		ret = readl_poll_timeout(npu->regs + NPU_REG_STATUS, value,
+					 value & NPU_STATUS_READY,
+					 QNPU_RESET_POLL_US, QNPU_RESET_TIMEOUT_US);
 
-	ret = readl_poll_timeout(npu->regs + NPU_REG_STATUS, status, status & NPU_STATUS_READY,
-				 QNPU_RESET_POLL_US, QNPU_RESET_TIMEOUT_US);
-	if (ret)
-		return ret;
-
-	return qnpu_is_gone(status) ? -EIO : 0;
-}
-
-/* A device that ignores a reset may obey power, clock and reset lines. */
-static void qnpu_device_power_cycle(struct qnpu_device *npu)
-{
-	if (!npu->bus->power_on)
-		return;
-	qnpu_bus_cut_off(npu);
-	if (qnpu_bus_power_on(npu))
-		drm_err(&npu->drm, "it cannot be switched on again\n");
+	return ret ?: qnpu_is_gone(value) ? -EIO : 0;
 }
 
 /*
@@ -217,7 +183,12 @@ int qnpu_device_reset(struct qnpu_device *npu)
 		if (ret != -ETIMEDOUT)
 			break;
 		drm_warn(&npu->drm, "no answer to a reset, try %u of %u\n", try, QNPU_RESET_TRIES);
-		qnpu_device_power_cycle(npu);
+		/* It may obey power, clock and reset lines. */
+		if (!npu->bus->power_on)
+			continue;
+		qnpu_bus_cut_off(npu);
+		if (qnpu_bus_power_on(npu))
+			drm_err(&npu->drm, "it cannot be switched on again\n");
 	}
 
 	return ret;

@@ -63,9 +63,8 @@ struct qnpu_device {
 	struct qnpu_attach attach;
 
 	/*
-	 * Read-locked to touch the device or its memory, see qnpu_device_enter(); write-locked over
-	 * each reset. Outside of hw_lock. No memory is allocated and no job is waited for under
-	 * it: the end of a job may wait for it.
+	 * Read-locked by qnpu_device_enter(), write-locked over each reset. Outside of hw_lock. No
+	 * memory is allocated and no job is waited for under it: the end of a job may wait for it.
 	 */
 	struct rw_semaphore reset_lock;
 	/*

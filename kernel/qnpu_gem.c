@@ -31,17 +31,13 @@ static struct qnpu_device *bo_to_qnpu(const struct qnpu_bo *bo)
 	return to_qnpu_device(bo->tbo.base.dev);
 }
 
-/**
- * qnpu_bo_attached - note that memory of others is mapped for the device
- * @bo: imported buffer, or one of pinned memory; the device is not removed meanwhile
- */
+/* Notes that memory of others is mapped for the device, which is not removed meanwhile. */
 void qnpu_bo_attached(struct qnpu_bo *bo)
 {
 	struct qnpu_mem *mem = &bo_to_qnpu(bo)->mem;
 
-	mutex_lock(&mem->external_lock);
+	guard(mutex)(&mem->external_lock);
 	list_add(&bo->external_link, &mem->external);
-	mutex_unlock(&mem->external_lock);
 }
 
 /* Ends the mapping. The lock is dropped meanwhile where the exporter of a dma-buf takes others. */
@@ -71,11 +67,9 @@ static void qnpu_bo_detach_locked(struct qnpu_device *npu, struct qnpu_bo *bo)
 	mutex_lock(&mem->external_lock);
 }
 
-/**
- * qnpu_gem_release_dma - end the mappings of memory of others, for removal
- * @npu: device, unplugged and stopped
- *
- * The buffers and their pages stay. Waits for threads that end such mappings themselves.
+/*
+ * Ends the mappings of memory of others, for removal. The buffers and their pages stay. Waits for
+ * threads that end such mappings themselves.
  */
 void qnpu_gem_release_dma(struct qnpu_device *npu)
 {
@@ -113,10 +107,9 @@ static void qnpu_gem_free(struct drm_gem_object *obj)
 
 	/* The device has no access any more, whenever TTM's work comes. */
 	if (bo->dma_buf || bo->userptr) {
-		mutex_lock(&npu->mem.external_lock);
+		guard(mutex)(&npu->mem.external_lock);
 		if (!list_empty(&bo->external_link))
 			qnpu_bo_detach_locked(npu, bo);
-		mutex_unlock(&npu->mem.external_lock);
 	}
 	if (bo->userptr)
 		qnpu_userptr_destroy(bo->userptr);
@@ -255,34 +248,26 @@ static vm_fault_t qnpu_gem_fault_card(struct vm_fault *vmf, struct qnpu_bo *bo)
  * Zeroing of new memory fails only if the card is lost, and then all of the card is zeroed before
  * it is mapped again, see qnpu_recover_take_back().
  */
-static vm_fault_t qnpu_gem_fault_reserved(struct vm_fault *vmf, struct qnpu_bo *bo)
-{
-	vm_fault_t ret;
-	int idx;
-
-	if (bo->sealed)
-		return VM_FAULT_SIGBUS;
-	if (bo->tbo.resource && bo->tbo.resource->mem_type == TTM_PL_VRAM)
-		return qnpu_gem_fault_card(vmf, bo);
-
-	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
-		return qnpu_gem_fault_dummy(vmf, bo);
-	ret = ttm_bo_vm_fault_reserved(vmf, vmf->vma->vm_page_prot, QNPU_FAULT_PAGES);
-	drm_dev_exit(idx);
-
-	return ret;
-}
-
 static vm_fault_t qnpu_gem_fault(struct vm_fault *vmf)
 {
 	struct qnpu_bo *bo = to_qnpu_bo(vmf->vma->vm_private_data);
 	vm_fault_t ret;
+	int idx;
 
 	ret = ttm_bo_vm_reserve(&bo->tbo, vmf);
 	if (ret)
 		return ret;
 
-	ret = qnpu_gem_fault_reserved(vmf, bo);
+	if (bo->sealed) {
+		ret = VM_FAULT_SIGBUS;
+	} else if (bo->tbo.resource && bo->tbo.resource->mem_type == TTM_PL_VRAM) {
+		ret = qnpu_gem_fault_card(vmf, bo);
+	} else if (!drm_dev_enter(bo->tbo.base.dev, &idx)) {
+		ret = qnpu_gem_fault_dummy(vmf, bo);
+	} else {
+		ret = ttm_bo_vm_fault_reserved(vmf, vmf->vma->vm_page_prot, QNPU_FAULT_PAGES);
+		drm_dev_exit(idx);
+	}
 	/* A retry after a wait has dropped the lock. */
 	if (ret != VM_FAULT_RETRY || vmf->flags & FAULT_FLAG_RETRY_NOWAIT)
 		dma_resv_unlock(bo->tbo.base.resv);
@@ -316,7 +301,6 @@ static struct qnpu_bo *qnpu_bo_alloc(struct qnpu_device *npu, u64 size, u32 flag
 	bo = kzalloc_obj(*bo, QNPU_GFP_USER);
 	if (!bo)
 		return NULL;
-
 	bo->flags = flags;
 	bo->mem_type = QNPU_BO_NOWHERE;
 	mutex_init(&bo->vma_lock);
@@ -330,27 +314,18 @@ static struct qnpu_bo *qnpu_bo_alloc(struct qnpu_device *npu, u64 size, u32 flag
 	return bo;
 }
 
-/**
- * qnpu_bo_create_sg - make a buffer of memory of others
- * @npu: device
- * @size: bytes
- * @flags: see struct qnpu_bo
- * @sg: the memory, mapped for the device
- * @dma_buf: its exporter's; NULL: pinned memory
- */
+/* Makes a buffer of memory of others, which @sg maps for the device; without @dma_buf pinned. */
 struct qnpu_bo *qnpu_bo_create_sg(struct qnpu_device *npu, u64 size, u32 flags,
 				  struct sg_table *sg, struct dma_buf *dma_buf)
 {
 	static const struct ttm_place place = { .mem_type = TTM_PL_TT };
 	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
 	struct dma_resv *resv = dma_buf ? dma_buf->resv : NULL;
-	struct qnpu_bo *bo;
+	struct qnpu_bo *bo = qnpu_bo_alloc(npu, size, flags);
 	int ret;
 
-	bo = qnpu_bo_alloc(npu, size, flags);
 	if (!bo)
 		return ERR_PTR(-ENOMEM);
-
 	if (dma_buf) {
 		get_dma_buf(dma_buf);
 		bo->dma_buf = dma_buf;
@@ -362,20 +337,14 @@ struct qnpu_bo *qnpu_bo_create_sg(struct qnpu_device *npu, u64 size, u32 flags,
 		dma_resv_unlock(resv);
 	if (ret)
 		return ERR_PTR(ret);
-
 	trace_qnpu_bo_create(bo);
 
 	return bo;
 }
 
-/**
- * qnpu_bo_create - make a buffer with memory of its own, filled with zeros
- * @npu: device, held
- * @vm: address space of its maker, or NULL
- * @size: bytes, multiple of a page
- * @flags: see struct qnpu_bo
- */
-struct qnpu_bo *qnpu_bo_create(struct qnpu_device *npu, struct qnpu_vm *vm, u64 size, u32 flags)
+/* Makes a buffer of whole pages of its own, filled with zeros; the device is held. */
+static struct qnpu_bo *qnpu_bo_create(struct qnpu_device *npu, struct qnpu_vm *vm, u64 size,
+				      u32 flags)
 {
 	/* Creation evicts nothing: without room on the card a buffer moves there when used. */
 	static const struct ttm_place places[] = {
@@ -385,13 +354,12 @@ struct qnpu_bo *qnpu_bo_create(struct qnpu_device *npu, struct qnpu_vm *vm, u64 
 	};
 	struct ttm_placement placement = { .placement = places, .num_placement = 2 };
 	struct ttm_operation_ctx ctx = { .interruptible = true, .gfp_retry_mayfail = true };
-	struct qnpu_bo *bo;
+	struct qnpu_bo *bo = qnpu_bo_alloc(npu, size, flags);
 	int ret;
 
-	bo = qnpu_bo_alloc(npu, size, flags);
 	if (!bo)
 		return ERR_PTR(-ENOMEM);
-	bo->owner = vm ? qnpu_vm_get(vm) : NULL;
+	bo->owner = qnpu_vm_get(vm);
 	bo->memcg = get_mem_cgroup_from_mm(current->mm);
 	if (flags & DRM_NPU_BO_SYSTEM)
 		placement = (struct ttm_placement) { .placement = &places[2], .num_placement = 1 };
@@ -401,7 +369,6 @@ struct qnpu_bo *qnpu_bo_create(struct qnpu_device *npu, struct qnpu_vm *vm, u64 
 				   &ctx, NULL, NULL, qnpu_bo_destroy);
 	if (ret)
 		return ERR_PTR(ret);
-
 	trace_qnpu_bo_create(bo);
 	ttm_bo_unreserve(&bo->tbo);
 
@@ -439,23 +406,20 @@ int qnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fi
 	bo->maker = file->client_id;
 
 	ret = drm_gem_handle_create(file, &bo->tbo.base, &args->handle);
-	if (ret)
-		goto out;
-
-	bo->handle = args->handle;
-	args->size = size;
-	args->mmap_offset = drm_vma_node_offset_addr(&bo->tbo.base.vma_node);
-	ret = qnpu_vm_address(file, bo, &args->va);
-out:
+	if (!ret) {
+		bo->handle = args->handle;
+		args->size = size;
+		args->mmap_offset = drm_vma_node_offset_addr(&bo->tbo.base.vma_node);
+		ret = qnpu_vm_address(file, bo, &args->va);
+	}
 	drm_gem_object_put(&bo->tbo.base);
+
 	return ret;
 }
 
-/**
- * qnpu_bo_is_lost - were the contents of a buffer lost with the card?
- * @bo: buffer; without its reservation lock the answer may be outdated
- *
- * A card that comes back after it was lost has memory full of zeros.
+/*
+ * Were the contents of a buffer lost with the card, whose memory is zeroed when it comes back?
+ * Without the reservation lock the answer is soon old.
  */
 bool qnpu_bo_is_lost(const struct qnpu_bo *bo)
 {
@@ -463,47 +427,30 @@ bool qnpu_bo_is_lost(const struct qnpu_bo *bo)
 				       READ_ONCE(bo->losses) != READ_ONCE(bo_to_qnpu(bo)->losses));
 }
 
-/**
- * qnpu_bo_restored - contents are valid, or have moved with their state
- * @bo: buffer, its reservation lock held
- * @lost: they are lost nevertheless
- */
+/* Contents are valid, or @lost and have moved with that state; the reservation lock is held. */
 void qnpu_bo_restored(struct qnpu_bo *bo, bool lost)
 {
 	WRITE_ONCE(bo->losses, READ_ONCE(bo_to_qnpu(bo)->losses));
 	WRITE_ONCE(bo->lost, lost);
 }
 
-static u32 qnpu_bo_info_flags(const struct qnpu_bo *bo)
-{
-	u32 flags = bo->flags;
-
-	if (READ_ONCE(bo->sealed))
-		flags |= DRM_NPU_BO_SEALED;
-	if (qnpu_bo_is_evicted(bo))
-		flags |= DRM_NPU_BO_EVICTED;
-	if (bo->dma_buf)
-		flags |= DRM_NPU_BO_IMPORTED;
-	if (qnpu_bo_is_lost(bo))
-		flags |= DRM_NPU_BO_LOST;
-
-	return flags;
-}
-
 /* Implements DRM_IOCTL_NPU_BO_INFO. */
 int qnpu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_npu_bo_info *args = data;
-	struct drm_gem_object *obj;
+	struct drm_gem_object *obj = drm_gem_object_lookup(file, args->handle);
 	struct qnpu_bo *bo;
 	int ret;
 
-	obj = drm_gem_object_lookup(file, args->handle);
 	if (!obj)
 		return -ENOENT;
 
 	bo = gem_to_qnpu_bo(obj);
-	args->flags = qnpu_bo_info_flags(bo);
+	args->flags = bo->flags |
+		      (READ_ONCE(bo->sealed) ? DRM_NPU_BO_SEALED : 0) |
+		      (qnpu_bo_is_evicted(bo) ? DRM_NPU_BO_EVICTED : 0) |
+		      (bo->dma_buf ? DRM_NPU_BO_IMPORTED : 0) |
+		      (qnpu_bo_is_lost(bo) ? DRM_NPU_BO_LOST : 0);
 	args->size = obj->size;
 	args->mmap_offset = bo->userptr ? 0 : drm_vma_node_offset_addr(&obj->vma_node);
 	ret = qnpu_vm_address(file, bo, &args->va);
@@ -512,11 +459,7 @@ int qnpu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file
 	return ret;
 }
 
-/**
- * qnpu_bo_sync - cache maintenance
- * @bo: buffer, its reservation lock not held
- * @args: what, inside of the buffer
- */
+/* Cache maintenance of what @args says, inside of the buffer; takes its reservation lock. */
 int qnpu_bo_sync(struct qnpu_bo *bo, const struct drm_npu_bo_sync *args)
 {
 	int ret;
@@ -530,11 +473,7 @@ int qnpu_bo_sync(struct qnpu_bo *bo, const struct drm_npu_bo_sync *args)
 	if (ret)
 		return ret;
 
-	/*
-	 * Card memory needs a barrier only, which drains write-combining buffers. Caches of an
-	 * evicted buffer are maintained when it moves back.
-	 */
-	mb();
+	mb(); /* drains write-combining buffers: all that card memory needs */
 	if (qnpu_bo_is_home(bo) && qnpu_bo_is_in_system(bo))
 		ret = qnpu_bo_sync_system(bo, args->offset, args->size, args->direction);
 	if (!ret && args->direction & DRM_NPU_SYNC_TO_DEVICE && !args->offset &&
@@ -559,7 +498,6 @@ int qnpu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file
 	obj = drm_gem_object_lookup(file, args->handle);
 	if (!obj)
 		return -ENOENT;
-
 	if (args->offset > obj->size || args->size > obj->size - args->offset)
 		ret = -EINVAL;
 	else
@@ -584,11 +522,9 @@ int qnpu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file
 	if (!obj)
 		return -ENOENT;
 	bo = gem_to_qnpu_bo(obj);
-
 	ret = dma_resv_lock_interruptible(obj->resv, NULL);
 	if (ret)
 		goto out;
-
 	if (bo->dma_buf || bo->userptr) {
 		ret = -EOPNOTSUPP;
 	} else if (bo->maker != file->client_id) {
@@ -627,7 +563,6 @@ int qnpu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file
 	obj = drm_gem_object_lookup(file, args->handle);
 	if (!obj)
 		return -ENOENT;
-
 	ret = dma_resv_wait_timeout(obj->resv, usage, true,
 				    drm_timeout_abs_to_jiffies(args->timeout_ns));
 	drm_gem_object_put(obj);
@@ -635,11 +570,7 @@ int qnpu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file
 	return ret > 0 ? 0 : ret ?: -ETIME;
 }
 
-/**
- * qnpu_gem_usage - memory of the buffers that a file has handles of
- * @file: file
- * @usage: answer
- */
+/* Counts memory of the buffers that a file has handles of. */
 void qnpu_gem_usage(struct drm_file *file, struct qnpu_gem_usage *usage)
 {
 	struct drm_memory_stats *stats;
@@ -647,8 +578,7 @@ void qnpu_gem_usage(struct drm_file *file, struct qnpu_gem_usage *usage)
 	int id;
 
 	memset(usage, 0, sizeof(*usage));
-
-	spin_lock(&file->table_lock);
+	guard(spinlock)(&file->table_lock);
 	idr_for_each_entry(&file->object_idr, obj, id) {
 		bool evicted = qnpu_bo_is_evicted(gem_to_qnpu_bo(obj));
 		bool card = gem_to_qnpu_bo(obj)->flags & DRM_NPU_BO_CARD;
@@ -666,5 +596,4 @@ void qnpu_gem_usage(struct drm_file *file, struct qnpu_gem_usage *usage)
 			usage->evicted += obj->size;
 		usage->largest = max_t(u64, usage->largest, obj->size);
 	}
-	spin_unlock(&file->table_lock);
 }

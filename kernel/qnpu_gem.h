@@ -23,56 +23,36 @@ struct qnpu_userptr;
 struct qnpu_vm;
 struct sg_table;
 
-/** enum qnpu_claim - what a submission that waits for card memory wants of a buffer */
+/* What a submission that waits for card memory wants of a buffer. */
 enum qnpu_claim {
-	/* nothing */
-	QNPU_CLAIM_NONE,
-	/* it names the buffer: nobody moves it out again meanwhile */
-	QNPU_CLAIM_USE,
-	/* the room of the buffer, as soon as its jobs are finished */
-	QNPU_CLAIM_ROOM,
+	QNPU_CLAIM_NONE,		/* nothing */
+	QNPU_CLAIM_USE,			/* it names the buffer: nobody moves it out meanwhile */
+	QNPU_CLAIM_ROOM,		/* the room of the buffer, once its jobs are finished */
 };
 
 /* A buffer. */
 struct qnpu_bo {
 	struct ttm_buffer_object tbo;	/* base class; TTM's object, and in it the GEM object */
-	/**
-	 * @flags: DRM_NPU_BO_CARD or DRM_NPU_BO_SYSTEM, with the latter also DRM_NPU_BO_PINNED and
-	 * DRM_NPU_BO_READONLY; constant
-	 */
-	u32 flags;
+	u32 flags;			/* DRM_NPU_BO_CARD, _SYSTEM, _PINNED, _READONLY; constant */
 	struct dma_buf *dma_buf;	/* imported dma-buf, with a reference; NULL: none */
-	/* drm_file.client_id of its first file; constant, 0 for imports */
-	u64 maker;
+	u64 maker;			/* drm_file.client_id of its first file; 0 for imports */
 	u32 handle;			/* handle in that file */
-	/* in qnpu_mem.external while memory of others is mapped; external_lock */
-	struct list_head external_link;
-	/* address space of its maker, with a reference; NULL: none */
-	struct qnpu_vm *owner;
-	/* cgroup that its pages are charged to, with a reference; NULL: none */
-	struct mem_cgroup *memcg;
+	struct list_head external_link;	/* in qnpu_mem.external while mapped; external_lock */
+	struct qnpu_vm *owner;		/* address space of its maker, with a reference, or NULL */
+	struct mem_cgroup *memcg;	/* cgroup that pays for it, with a reference, or NULL */
 	struct qnpu_userptr *userptr;	/* pinned memory of a process, owned; NULL: none */
-	/* page that is mapped once the device is lost; under the reservation lock */
-	struct page *dummy;
-	/* no CPU access, no writing job; set once, under the reservation lock */
-	bool sealed;
-	/* it has been mapped past the caches; set once, read without a lock */
-	bool uncached;
-	/* its contents were lost with the card before it moved; reservation lock */
-	bool lost;
-	/* qnpu_device.losses when its contents became valid; reservation lock */
-	u32 losses;
+	struct page *dummy;		/* what is mapped of a lost device; reservation lock */
+	bool sealed;			/* no CPU access, no writing job; reservation lock */
+	bool uncached;			/* it has been mapped past the caches; set once */
+	bool lost;			/* contents lost before it moved; reservation lock */
 	bool refused;			/* the card had no room for it; reservation lock */
+	u32 losses;			/* qnpu_device.losses at valid contents; reservation lock */
 	atomic_t leaving;		/* it takes no new jobs, since it is to move */
-	/* in qnpu_mem.resident while it is on the card, under claim_lock */
-	struct list_head resident_link;
-	/* in qnpu_residency.claims of the claimant, under qnpu_mem.claim_lock */
-	struct list_head claim_link;
-	enum qnpu_claim claim;		/* what the claimant wants, under qnpu_mem.claim_lock */
-	/* TTM_PL_ or QNPU_BO_NOWHERE; written under the reservation lock */
-	u32 mem_type;
-	/* protects vmas; inside of the reservation lock, outside of qnpu_vm.lock */
-	struct mutex vma_lock;
+	struct list_head resident_link;	/* in qnpu_mem.resident while on the card; claim_lock */
+	struct list_head claim_link;	/* in qnpu_residency.claims of the claimant; claim_lock */
+	enum qnpu_claim claim;		/* what the claimant wants; claim_lock */
+	u32 mem_type;			/* TTM_PL_ or QNPU_BO_NOWHERE; reservation lock */
+	struct mutex vma_lock;		/* protects vmas; outside of qnpu_vm.lock */
 	struct list_head vmas;		/* address spaces that the buffer has an address in */
 };
 
@@ -82,8 +62,7 @@ struct qnpu_bo {
 /* Memory that a file has handles of, bytes. */
 struct qnpu_gem_usage {
 	struct drm_memory_stats card;	/* buffers for the card; resident is without evicted ones */
-	/* buffers in system memory; resident is with evicted ones */
-	struct drm_memory_stats system;
+	struct drm_memory_stats system;	/* system buffers; resident is with evicted ones */
 	u64 evicted;			/* card buffers that are in system memory at present */
 	u64 largest;			/* size of the largest buffer */
 };
@@ -138,7 +117,6 @@ int qnpu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file
 int qnpu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file);
 int qnpu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file);
 
-struct qnpu_bo *qnpu_bo_create(struct qnpu_device *npu, struct qnpu_vm *vm, u64 size, u32 flags);
 struct qnpu_bo *qnpu_bo_create_sg(struct qnpu_device *npu, u64 size, u32 flags,
 				  struct sg_table *sg, struct dma_buf *dma_buf);
 void qnpu_bo_attached(struct qnpu_bo *bo);

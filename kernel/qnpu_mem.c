@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Memory: TTM with two places, the card's DDR (TTM_PL_VRAM, a buddy allocator) and system memory
- * that the card may see (TTM_PL_TT).
+ * that the card may see (TTM_PL_TT). A block of a SoC has no TTM_PL_VRAM.
  *
  * Buffers for the card begin there if there is room, else in system memory. They come to the card
  * when a submission needs them, and go when they are idle and others need the room:
- * qnpu_residency.c asks for the moves, the move callback here makes them. A move takes the buffer
- * out of all address spaces first. Buffers for system memory never move.
- *
- * A block of a SoC has no memory of its own: there is no TTM_PL_VRAM then, the card has 0 bytes,
- * and nothing ever moves.
+ * qnpu_residency.c asks for the moves, the move callback here makes them. Buffers for system memory
+ * never move.
  */
 #include <linux/highmem.h>
 #include <linux/mm.h>
@@ -42,7 +39,7 @@
 struct qnpu_card_extent {
 	u64 offset;			/* of its first byte in the buffer */
 	u64 addr;			/* DDR offset of that byte */
-	u64 bytes;			/* size */
+	u64 bytes;
 };
 
 /* A piece of DDR. */
@@ -50,8 +47,7 @@ struct qnpu_card_resource {
 	struct ttm_resource base;	/* TTM's part */
 	struct list_head blocks;	/* buddy blocks, in the order of the buffer's pages */
 	u32 count;			/* entries of extents */
-	/* the same as extents in that order, neighbours merged */
-	struct qnpu_card_extent extents[];
+	struct qnpu_card_extent extents[]; /* the blocks in that order, neighbours merged */
 };
 
 static struct qnpu_device *ttm_to_qnpu(struct ttm_device *ttm)
@@ -98,9 +94,8 @@ static void qnpu_card_index(struct gpu_buddy *buddy, struct qnpu_card_resource *
 
 static void qnpu_card_free_blocks(struct qnpu_card_manager *card, struct list_head *blocks)
 {
-	mutex_lock(&card->lock);
+	guard(mutex)(&card->lock);
 	gpu_buddy_free_list(&card->buddy, blocks, 0);
-	mutex_unlock(&card->lock);
 }
 
 static int qnpu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_object *tbo,
@@ -111,10 +106,7 @@ static int qnpu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_o
 	int ret = -ENOSPC;
 	LIST_HEAD(blocks);
 
-	/*
-	 * The allocator serves from the largest blocks down, each aligned to its size: 2 MiB
-	 * entries are used wherever there is room.
-	 */
+	/* From the largest blocks down, each aligned to its size, for 2 MiB entries. */
 	mutex_lock(&card->lock);
 	if (tbo->base.size + qnpu_residency_aside(to_qnpu_bo(tbo)) <= card->buddy.avail)
 		ret = gpu_buddy_alloc_blocks(&card->buddy, 0, card->buddy.size, tbo->base.size,
@@ -169,10 +161,7 @@ void qnpu_mem_card_run(struct ttm_resource *base, u64 offset, struct qnpu_mem_ru
 	run->bytes = res->extents[low].bytes - offset;
 }
 
-/*
- * The same for a page of a buffer, whose reservation lock is held: in its system memory, or in its
- * card memory.
- */
+/* The same for a page of a buffer in @system memory or card memory; reservation lock held. */
 void qnpu_mem_run(struct qnpu_bo *bo, bool system, u64 offset, struct qnpu_mem_run *run)
 {
 	struct ttm_buffer_object *tbo = &bo->tbo;
@@ -210,10 +199,9 @@ void qnpu_mem_card_space(struct qnpu_device *npu, struct qnpu_card_space *space)
 	if (!qnpu_mem_card_bytes(npu))
 		return;
 
-	mutex_lock(&card->lock);
+	guard(mutex)(&card->lock);
 	space->total = card->buddy.size;
 	space->free = card->buddy.avail;
-
 	for (size = rounddown_pow_of_two(card->buddy.size);
 	     size >= PAGE_SIZE && !space->largest; size >>= 1) {
 		LIST_HEAD(blocks);
@@ -225,7 +213,6 @@ void qnpu_mem_card_space(struct qnpu_device *npu, struct qnpu_card_space *space)
 		space->largest = size;
 		gpu_buddy_free_list(&card->buddy, &blocks, 0);
 	}
-	mutex_unlock(&card->lock);
 }
 
 /* System memory */
@@ -385,7 +372,7 @@ static int qnpu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_o
 	if (in && !old)
 		ret = new_mem->size < QNPU_CLEAR_BY_CARD ?
 			      qnpu_mem_by_cpu(npu, new_mem, NULL, false) :
-			      qnpu_copy_clear(npu, new_mem);
+			      qnpu_copy_move(npu, NULL, new_mem, false);
 	else if (in || out)
 		ret = qnpu_copy_move(npu, bo, out ? old : new_mem, out);
 	if (ret)
@@ -506,14 +493,6 @@ static void qnpu_mem_fini(struct drm_device *drm, void *arg)
 		gpu_buddy_fini(&mem->card.buddy);
 }
 
-static int qnpu_mem_init_locks(struct drm_device *drm, struct qnpu_mem *mem)
-{
-	return drmm_mutex_init(drm, &mem->card.lock) ?:
-	       drmm_mutex_init(drm, &mem->mapped_lock) ?:
-	       drmm_mutex_init(drm, &mem->external_lock) ?:
-	       drmm_mutex_init(drm, &mem->claim_lock);
-}
-
 int qnpu_mem_init(struct qnpu_device *npu)
 {
 	u64 bytes = round_down(npu->info.ddr_bytes, PAGE_SIZE);
@@ -525,7 +504,10 @@ int qnpu_mem_init(struct qnpu_device *npu)
 	INIT_LIST_HEAD(&mem->waiters);
 	INIT_LIST_HEAD(&mem->resident);
 	init_waitqueue_head(&mem->freed_wait);
-	ret = qnpu_mem_init_locks(&npu->drm, mem);
+	ret = drmm_mutex_init(&npu->drm, &mem->card.lock) ?:
+	      drmm_mutex_init(&npu->drm, &mem->mapped_lock) ?:
+	      drmm_mutex_init(&npu->drm, &mem->external_lock) ?:
+	      drmm_mutex_init(&npu->drm, &mem->claim_lock);
 	if (!ret && bytes)
 		ret = gpu_buddy_init(&mem->card.buddy, bytes, PAGE_SIZE);
 	if (ret)

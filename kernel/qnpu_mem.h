@@ -35,22 +35,17 @@ struct qnpu_mem {
 	struct ttm_device ttm;		/* memory manager of both kinds */
 	struct qnpu_card_manager card;	/* card DDR, TTM_PL_VRAM */
 	struct ttm_resource_manager system; /* system memory, TTM_PL_TT */
-	/* pages of buffers that are mapped for DMA, under mapped_lock */
-	struct list_head mapped;
-	struct mutex mapped_lock;	/* protects mapped; nothing inside of it */
-	/* buffers of memory of others that is mapped for DMA, under external_lock */
-	struct list_head external;
-	/* protects external and what its buffers have mapped; innermost */
-	struct mutex external_lock;
+	struct list_head mapped;	/* pages (struct qnpu_tt) that are mapped for DMA */
+	struct mutex mapped_lock;	/* protects mapped; innermost */
+	struct list_head external;	/* buffers of memory of others that is mapped for DMA */
+	struct mutex external_lock;	/* protects external and what that has mapped; innermost */
 	atomic_t detaching;		/* imports that have left external and are still attached */
 	struct mutex claim_lock;	/* protects waiters, resident and all claims; innermost */
-	/* submissions (struct qnpu_residency) that wait for card memory, oldest first */
-	struct list_head waiters;
+	struct list_head waiters;	/* struct qnpu_residency without room, oldest first */
 	struct list_head resident;	/* buffers on the card, in the order of their arrival */
 	atomic_t freed;			/* jobs that have freed their buffers; wraps */
 	wait_queue_head_t freed_wait;	/* woken when freed moves */
-	/* bytes of card buffers that are in system memory at present */
-	atomic64_t evicted;
+	atomic64_t evicted;		/* bytes of card buffers in system memory */
 	atomic64_t evictions;		/* moves out of the card since the driver was bound */
 };
 

@@ -153,7 +153,6 @@ static bool qnpu_inv_is_done(struct qnpu_device *npu, u32 generation, u32 ticket
 		return true;
 	if (!qnpu_device_try_enter(npu, &idx))
 		return false;
-
 	/* Both counters wrap. A card that is gone reads as ones, which has to end the wait, too. */
 	done = (s32)(qnpu_read(npu, NPU_REG_INV_DONE) - ticket) >= 0 ||
 	       qnpu_is_gone(qnpu_read(npu, NPU_REG_ID));
@@ -290,13 +289,7 @@ static int qnpu_space_set_run(struct qnpu_space *space, u64 va, const struct qnp
 	return 0;
 }
 
-/**
- * qnpu_space_map_fixed - map memory that is no buffer's; otherwise as qnpu_space_map()
- * @space: address space
- * @va: address
- * @run: the memory
- * @flags: NPU_PTE_WRITE, NPU_PTE_SYSTEM
- */
+/* Maps memory that is no buffer's. @flags: NPU_PTE_WRITE, NPU_PTE_SYSTEM. On error nothing. */
 int qnpu_space_map_fixed(struct qnpu_space *space, u64 va, const struct qnpu_mem_run *run,
 			 u64 flags)
 {
@@ -310,15 +303,10 @@ int qnpu_space_map_fixed(struct qnpu_space *space, u64 va, const struct qnpu_mem
 	return ret;
 }
 
-/**
- * qnpu_space_map - map a buffer, or change the flags of its mapping, which does not fail
- * @space: address space
- * @va: address, aligned as qnpu_vm_bind() does it
- * @bo: buffer, its reservation lock held
- * @system: its pages of system memory, else its card memory
- * @flags: NPU_PTE_WRITE or NPU_PTE_CONST
- *
- * On return the device uses the new translations. On error nothing is mapped.
+/*
+ * Maps a buffer's pages of @system memory, or its card memory, or changes the flags of its mapping,
+ * which does not fail: NPU_PTE_WRITE or NPU_PTE_CONST. Its reservation lock is held. On return the
+ * device uses the new translations, on error nothing is mapped.
  */
 int qnpu_space_map(struct qnpu_space *space, u64 va, struct qnpu_bo *bo, bool system, u64 flags)
 {
@@ -345,9 +333,8 @@ int qnpu_space_map(struct qnpu_space *space, u64 va, struct qnpu_bo *bo, bool sy
 /* Result of clearing entries. */
 struct qnpu_unmap {
 	struct list_head empty;		/* tables without entries, freed after the invalidation */
-	/* first address to invalidate: empty tables extend the range to all they cover */
-	u64 start;
-	u64 end;			/* address behind the last one */
+	u64 start;			/* range to invalidate: also all that empty tables cover */
+	u64 end;
 };
 
 /*
@@ -384,11 +371,9 @@ static void qnpu_space_clear(struct qnpu_space *space, struct qnpu_pt *pt, u64 v
 	}
 }
 
-/**
- * qnpu_space_unmap - unmap a range; on return the device makes no more access through it
- * @space: address space
- * @va: start
- * @bytes: size, whole pages, not 0; parts of it may not be mapped
+/*
+ * Unmaps a range of pages, of which some may not be mapped. On return the device makes no more
+ * access through it.
  */
 void qnpu_space_unmap(struct qnpu_space *space, u64 va, u64 bytes)
 {
@@ -439,11 +424,9 @@ static int qnpu_asid_find(struct qnpu_device *npu)
 	return asid;
 }
 
-/**
- * qnpu_space_attach - give an address space an ASID, for a queue that begins to use it
- * @space: address space; the device is held, but not entered
- *
- * Returns -ENOSPC if other queues use all ASIDs.
+/*
+ * Gives an address space an ASID, for a queue that begins to use it; the device is held, but not
+ * entered. -ENOSPC: other queues use all ASIDs.
  */
 int qnpu_space_attach(struct qnpu_space *space)
 {
@@ -476,10 +459,9 @@ void qnpu_space_detach(struct qnpu_space *space)
 {
 	struct qnpu_mmu *mmu = &space->npu->mmu;
 
-	mutex_lock(&mmu->inv_lock);
+	guard(mutex)(&mmu->inv_lock);
 	if (!--space->users)
 		list_add_tail(&space->idle, &mmu->idle);
-	mutex_unlock(&mmu->inv_lock);
 }
 
 /* Makes an empty address space. */
@@ -514,37 +496,30 @@ void qnpu_space_fini(struct qnpu_space *space)
 	qnpu_pt_free(space, space->root);
 }
 
-/**
- * qnpu_mmu_read - read an entry of the ASID table or of a page table
- * @npu: device, not removed
- * @addr: its bus address
- * @entry: answer
- *
- * Returns -EFAULT if no table is there.
+/*
+ * Reads the entry of the ASID table or of a page table at a bus address; the device is held.
+ * -EFAULT: no table is there.
  */
 int qnpu_mmu_read(struct qnpu_device *npu, u64 addr, u64 *entry)
 {
 	struct qnpu_mmu *mmu = &npu->mmu;
 	struct qnpu_pt *pt;
-	int ret = -EFAULT;
 
 	if (!IS_ALIGNED(addr, sizeof(*entry)))
-		return ret;
+		return -EFAULT;
 	if (addr >= mmu->asid_table && addr - mmu->asid_table < qnpu_asid_bytes(npu)) {
 		*entry = READ_ONCE(*(u64 *)((void *)mmu->asid_entries + addr - mmu->asid_table));
 		return 0;
 	}
-	mutex_lock(&mmu->live_lock);
+	guard(mutex)(&mmu->live_lock);
 	list_for_each_entry(pt, &mmu->live, live) {
 		if (addr < pt->dma || addr - pt->dma >= QNPU_TABLE_BYTES)
 			continue;
 		*entry = READ_ONCE(pt->entries[(addr - pt->dma) / sizeof(*entry)]);
-		ret = 0;
-		break;
+		return 0;
 	}
-	mutex_unlock(&mmu->live_lock);
 
-	return ret;
+	return -EFAULT;
 }
 
 #if IS_ENABLED(CONFIG_DRM_ACCEL_QNPU_WATCH)
@@ -552,19 +527,15 @@ int qnpu_mmu_read(struct qnpu_device *npu, u64 addr, u64 *entry)
 s64 qnpu_mmu_find_table(struct qnpu_device *npu, phys_addr_t addr)
 {
 	struct qnpu_mmu *mmu = &npu->mmu;
-	s64 offset = -ENOENT;
 	struct qnpu_pt *pt;
 
-	mutex_lock(&mmu->live_lock);
+	guard(mutex)(&mmu->live_lock);
 	list_for_each_entry(pt, &mmu->live, live) {
-		if (addr - virt_to_phys(pt->entries) < QNPU_TABLE_BYTES) {
-			offset = addr - virt_to_phys(pt->entries);
-			break;
-		}
+		if (addr - virt_to_phys(pt->entries) < QNPU_TABLE_BYTES)
+			return addr - virt_to_phys(pt->entries);
 	}
-	mutex_unlock(&mmu->live_lock);
 
-	return offset;
+	return -ENOENT;
 }
 EXPORT_SYMBOL_GPL(qnpu_mmu_find_table);
 #endif
@@ -588,24 +559,18 @@ void qnpu_space_usage(const struct qnpu_space *space, struct qnpu_space_usage *u
 	qnpu_pt_count(space->root, usage);
 }
 
-/**
- * qnpu_mmu_release_dma - unmap all tables for removal; again: nothing
- * @npu: device, unplugged and stopped
- *
- * Address spaces of open files keep their tables.
- */
+/* Unmaps all tables for removal; again: nothing. Address spaces of open files keep them. */
 void qnpu_mmu_release_dma(struct qnpu_device *npu)
 {
 	struct qnpu_mmu *mmu = &npu->mmu;
 	struct qnpu_pt *pt;
 
-	mutex_lock(&mmu->live_lock);
-	if (!mmu->gone) {
-		list_for_each_entry(pt, &mmu->live, live)
-			qnpu_pt_unmap(npu, pt);
-		mmu->gone = true;
-	}
-	mutex_unlock(&mmu->live_lock);
+	guard(mutex)(&mmu->live_lock);
+	if (mmu->gone)
+		return;
+	list_for_each_entry(pt, &mmu->live, live)
+		qnpu_pt_unmap(npu, pt);
+	mmu->gone = true;
 }
 
 static void qnpu_mmu_fini(struct drm_device *drm, void *arg)

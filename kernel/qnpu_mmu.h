@@ -25,33 +25,22 @@ struct qnpu_mmu {
 	struct mutex live_lock;		/* protects live and gone; innermost */
 	atomic_t tables_used;		/* tables in live */
 	struct ida asids;		/* ASIDs in use; locks itself */
-	/* address spaces that keep an ASID without using it, oldest first; inv_lock */
-	struct list_head idle;
-	/**
-	 * @inv_lock: protects the invalidation registers, the ASIDs of address spaces, and writes
-	 * of @generation
-	 */
-	struct mutex inv_lock;
-	/* moves with each device reset, which forgets all translations */
-	u32 generation;
+	struct list_head idle;		/* spaces with an unused ASID, oldest first; inv_lock */
+	struct mutex inv_lock;		/* invalidation registers, ASIDs of spaces, generation */
+	u32 generation;			/* moves with each reset, which forgets all translations */
 	wait_queue_head_t inv_wait;	/* woken when invalidations complete */
 };
 
 /* The ASID of an address space that has none. */
 #define QNPU_NO_ASID	(-1)
 
-/**
- * struct qnpu_space - an address space of the card
- *
- * Protected by the lock of the struct qnpu_vm that embeds it, if not said otherwise.
- */
+/* An address space of the card; under the lock of its qnpu_vm, if not said otherwise. */
 struct qnpu_space {
 	struct qnpu_device *npu;	/* device */
 	struct qnpu_pt *root;		/* level 3 table */
 	int asid;			/* its number or QNPU_NO_ASID, under qnpu_mmu.inv_lock */
 	u32 users;			/* queues that use it, under qnpu_mmu.inv_lock */
-	/* in qnpu_mmu.idle while it has an ASID without users, under qnpu_mmu.inv_lock */
-	struct list_head idle;
+	struct list_head idle;		/* in qnpu_mmu.idle, under qnpu_mmu.inv_lock */
 };
 
 /* What an address space consists of. */

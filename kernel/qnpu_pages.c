@@ -29,8 +29,7 @@
 struct qnpu_tt {
 	struct ttm_tt base;		/* TTM's part */
 	struct qnpu_bo *bo;		/* whose */
-	/* in qnpu_mem.mapped while its pages are mapped for DMA, under mapped_lock */
-	struct list_head link;
+	struct list_head link;		/* in qnpu_mem.mapped while they are mapped for DMA */
 };
 
 static struct qnpu_tt *to_qnpu_tt(struct ttm_tt *tt)
@@ -60,10 +59,7 @@ static void qnpu_pages_unmap(struct qnpu_device *npu, struct ttm_tt *tt, u32 pag
 
 	for (at = 0; at < pages; at += bytes >> PAGE_SHIFT) {
 		bytes = PAGE_SIZE << page_private(tt->pages[at]);
-		/*
-		 * Caches may hold stores of programs that have the pages mapped. Dirty lines are
-		 * written back, not discarded, when no program has them any more.
-		 */
+		/* Caches may hold stores of programs: written back, not discarded. */
 		if (!used && !npu->coherent)
 			dma_sync_single_for_device(dev, tt->dma_address[at], bytes,
 						   DMA_BIDIRECTIONAL);
@@ -82,24 +78,17 @@ void qnpu_pages_release_dma(struct qnpu_device *npu)
 	struct qnpu_mem *mem = &npu->mem;
 	struct qnpu_tt *tt, *next;
 
-	mutex_lock(&mem->mapped_lock);
+	guard(mutex)(&mem->mapped_lock);
 	list_for_each_entry_safe(tt, next, &mem->mapped, link) {
 		qnpu_pages_unmap(npu, &tt->base, tt->base.num_pages, true);
 		list_del_init(&tt->link);
 	}
-	mutex_unlock(&mem->mapped_lock);
 }
 
-/**
- * qnpu_pages_sync - caches, and bounce buffers of the DMA mapping
- * @npu: device
- * @base: pages of a buffer's own, mapped for DMA
- * @offset: first byte
- * @bytes: how many
- * @direction: DRM_NPU_SYNC_ flags; with both the CPU's writes come first
- *
- * Not a byte more than is asked for: others may be at work on its neighbours. Nothing is done once
- * the device is gone, and the DMA mappings with it: -ENODEV.
+/*
+ * Maintains caches and bounce buffers of a buffer's own pages; of both directions the CPU's writes
+ * come first. Not a byte more than is asked for: others may be at work on its neighbours. -ENODEV:
+ * the device is gone, and the DMA mappings with it.
  */
 int qnpu_pages_sync(struct qnpu_device *npu, struct ttm_tt *base, u64 offset, u64 bytes,
 		    u32 direction)

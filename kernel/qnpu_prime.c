@@ -10,7 +10,6 @@
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
-#include <linux/iosys-map.h>
 #include <linux/module.h>
 
 #include <drm/drm_prime.h>
@@ -34,58 +33,45 @@ static struct qnpu_bo *qnpu_bo_of(struct dma_buf *dma_buf)
 	return gem_to_qnpu_bo(dma_buf->priv);
 }
 
-/* Is it a device of this driver, on any bus? */
-static bool qnpu_prime_is_ours(const struct device *dev)
-{
-	return dev->driver && dev->driver->dev_groups == qnpu_sysfs_groups;
-}
-
 /* Export */
 
-/* Moves a buffer to system memory, its reservation lock held. -EBUSY: jobs use it, and no @wait. */
-static int qnpu_prime_pin_locked(struct qnpu_bo *bo, bool wait)
+/*
+ * Moves a buffer to system memory and pins it. Meanwhile it takes no new jobs, so that the wait for
+ * unfinished ones ends; the reservation lock is not held over the wait. -EBUSY: jobs use it, and no
+ * @wait.
+ */
+static int qnpu_prime_pin(struct qnpu_bo *bo, bool wait)
 {
 	static const struct ttm_place place = { .mem_type = TTM_PL_TT };
 	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
 	struct ttm_operation_ctx ctx = {
 		.interruptible = true,
-		.no_wait_gpu = !wait,
+		.no_wait_gpu = true,
 		.gfp_retry_mayfail = true,
 	};
-	int ret, idx;
-
-	if (!drm_dev_enter(bo->tbo.base.dev, &idx))
-		return -ENODEV;
-	ret = ttm_bo_validate(&bo->tbo, &placement, &ctx);
-	if (!ret)
-		ttm_bo_pin(&bo->tbo);
-	drm_dev_exit(idx);
-
-	return ret;
-}
-
-/*
- * Pins a buffer in system memory. Meanwhile it takes no new jobs, so that the wait for unfinished
- * ones ends; the reservation lock is not held over the wait.
- */
-static int qnpu_prime_pin(struct qnpu_bo *bo, bool wait)
-{
 	struct dma_resv *resv = bo->tbo.base.resv;
 	long left = 1;
-	int ret;
+	int ret, idx;
 
-	qnpu_residency_hold(bo);
+	atomic_inc(&bo->leaving);
 	do {
 		ret = dma_resv_lock_interruptible(resv, NULL);
 		if (ret)
 			break;
-		ret = qnpu_prime_pin_locked(bo, false);
+		ret = -ENODEV;
+		if (drm_dev_enter(bo->tbo.base.dev, &idx)) {
+			ret = ttm_bo_validate(&bo->tbo, &placement, &ctx);
+			if (!ret)
+				ttm_bo_pin(&bo->tbo);
+			drm_dev_exit(idx);
+		}
 		dma_resv_unlock(resv);
 		if (ret == -EBUSY && wait)
 			left = dma_resv_wait_timeout(resv, DMA_RESV_USAGE_BOOKKEEP, true,
 						     MAX_SCHEDULE_TIMEOUT);
 	} while (ret == -EBUSY && wait && left > 0);
-	qnpu_residency_release(bo);
+	atomic_dec(&bo->leaving);
+	qnpu_residency_wake(to_qnpu_device(bo->tbo.base.dev));
 
 	return left < 0 ? left : ret;
 }
@@ -103,7 +89,10 @@ static void qnpu_prime_unpin(struct qnpu_bo *bo)
  */
 static int qnpu_prime_attach(struct dma_buf *dma_buf, struct dma_buf_attachment *attach)
 {
-	return qnpu_prime_pin(qnpu_bo_of(dma_buf), !qnpu_prime_is_ours(attach->dev));
+	const struct device_driver *driver = attach->dev->driver;
+	bool ours = driver && driver->dev_groups == qnpu_sysfs_groups;
+
+	return qnpu_prime_pin(qnpu_bo_of(dma_buf), !ours);
 }
 
 static void qnpu_prime_detach(struct dma_buf *dma_buf, struct dma_buf_attachment *attach)
@@ -149,33 +138,6 @@ static void qnpu_prime_unmap(struct dma_buf_attachment *attach, struct sg_table 
 	drm_gem_unmap_dma_buf(attach, sg, direction);
 }
 
-/* Maps a buffer for other drivers; card memory moves, since it is not memory like any other. */
-static int qnpu_prime_vmap(struct dma_buf *dma_buf, struct iosys_map *map)
-{
-	struct qnpu_bo *bo = qnpu_bo_of(dma_buf);
-	int ret;
-
-	/* There is no mapping for reading only. */
-	if (bo->sealed)
-		return -EACCES;
-	ret = qnpu_prime_pin_locked(bo, true);
-	if (ret)
-		return ret;
-	ret = ttm_bo_vmap(&bo->tbo, map);
-	if (ret)
-		ttm_bo_unpin(&bo->tbo);
-
-	return ret;
-}
-
-static void qnpu_prime_vunmap(struct dma_buf *dma_buf, struct iosys_map *map)
-{
-	struct qnpu_bo *bo = qnpu_bo_of(dma_buf);
-
-	ttm_bo_vunmap(&bo->tbo, map);
-	ttm_bo_unpin(&bo->tbo);
-}
-
 /* Maintains caches for this device and for all importers, which may be less coherent. */
 static int qnpu_prime_cpu_access(struct dma_buf *dma_buf, u32 direction)
 {
@@ -207,9 +169,10 @@ static int qnpu_prime_begin_cpu_access(struct dma_buf *dma_buf, enum dma_data_di
 
 static int qnpu_prime_end_cpu_access(struct dma_buf *dma_buf, enum dma_data_direction direction)
 {
-	/* After DMA_FROM_DEVICE the CPU has only read. */
-	return direction == DMA_FROM_DEVICE ? 0 :
-	       qnpu_prime_cpu_access(dma_buf, DRM_NPU_SYNC_TO_DEVICE);
+	if (direction == DMA_FROM_DEVICE)
+		return 0; /* the CPU has only read */
+
+	return qnpu_prime_cpu_access(dma_buf, DRM_NPU_SYNC_TO_DEVICE);
 }
 
 static const struct dma_buf_ops qnpu_dma_buf_ops = {
@@ -221,31 +184,23 @@ static const struct dma_buf_ops qnpu_dma_buf_ops = {
 	.end_cpu_access = qnpu_prime_end_cpu_access,
 	.release = drm_gem_dmabuf_release,
 	.mmap = drm_gem_dmabuf_mmap,
-	.vmap = qnpu_prime_vmap,
-	.vunmap = qnpu_prime_vunmap,
 };
 
-/**
- * qnpu_prime_export - make a dma-buf of a buffer, drm_gem_object_funcs.export
- * @obj: buffer, not an imported one
- * @flags: DRM_CLOEXEC, DRM_RDWR
- *
- * Memory of a process is not exported: others could keep it pinned at the cost of that process.
+/*
+ * drm_gem_object_funcs.export, of a buffer that is not an import. Memory of a process is not
+ * exported: others could keep it pinned at the cost of that process.
  */
 struct dma_buf *qnpu_prime_export(struct drm_gem_object *obj, int flags)
 {
-	struct dma_buf_export_info info = {
-		.exp_name = KBUILD_MODNAME,
-		.owner = THIS_MODULE,
-		.ops = &qnpu_dma_buf_ops,
-		.size = obj->size,
-		.flags = flags,
-		.priv = obj,
-		.resv = obj->resv,
-	};
+	DEFINE_DMA_BUF_EXPORT_INFO(info);
 
 	if (gem_to_qnpu_bo(obj)->userptr)
 		return ERR_PTR(-EOPNOTSUPP);
+	info.ops = &qnpu_dma_buf_ops;
+	info.size = obj->size;
+	info.flags = flags;
+	info.priv = obj;
+	info.resv = obj->resv;
 
 	return drm_gem_dmabuf_export(obj->dev, &info);
 }
@@ -256,10 +211,9 @@ struct dma_buf *qnpu_prime_export(struct drm_gem_object *obj, int flags)
  */
 static int qnpu_prime_export_readonly(struct drm_file *file, u32 handle, u32 flags, int *fd)
 {
-	struct drm_gem_object *obj;
+	struct drm_gem_object *obj = drm_gem_object_lookup(file, handle);
 	struct dma_buf *dma_buf;
 
-	obj = drm_gem_object_lookup(file, handle);
 	if (!obj)
 		return -ENOENT;
 	dma_buf = gem_to_qnpu_bo(obj)->dma_buf ? ERR_PTR(-EOPNOTSUPP) :
@@ -393,11 +347,7 @@ struct drm_gem_object *qnpu_prime_import_sg_table(struct drm_device *drm,
 	return IS_ERR(bo) ? ERR_CAST(bo) : &bo->tbo.base;
 }
 
-/**
- * qnpu_prime_mmap - let the exporter map an imported buffer
- * @obj: buffer
- * @vma: mapping with a reference to @obj, which it does not need
- */
+/* Lets the exporter map an imported buffer. @vma has a reference to @obj, which it drops. */
 int qnpu_prime_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 {
 	int ret;
@@ -431,13 +381,9 @@ static int qnpu_prime_end_access(struct qnpu_bo *bo)
 	return ret;
 }
 
-/**
- * qnpu_prime_sync - cache maintenance of an imported buffer, by its exporter
- * @bo: buffer
- * @direction: DRM_NPU_SYNC_ flags
- *
- * DMA is always in both directions: udmabuf uses the mapping of the first call for all others
- * (upstream/udmabuf, patch 1).
+/*
+ * Cache maintenance of an imported buffer, by its exporter. DMA is always in both directions:
+ * udmabuf uses the mapping of the first call for all others (upstream/udmabuf, patch 1).
  */
 int qnpu_prime_sync(struct qnpu_bo *bo, u32 direction)
 {
@@ -450,7 +396,3 @@ int qnpu_prime_sync(struct qnpu_bo *bo, u32 direction)
 
 	return ret;
 }
-
-#if IS_ENABLED(CONFIG_DRM_ACCEL_QNPU_KUNIT_TEST)
-#include "qnpu_prime_test.c"
-#endif

@@ -2,20 +2,16 @@
 /*
  * Residency: buffers of a submission come to where its jobs use them.
  *
- * Idle card buffers may be in system memory because others needed the room. They come back when a
- * submission names them. An attempt locks all buffers of the submission and validates each, which
- * evicts idle buffers of others, least recently used first. If too much is busy, the submission
- * unlocks everything, waits until jobs have finished, and tries again. No job is waited for with a
- * reservation lock held.
+ * An attempt locks all buffers of the submission and validates each, which evicts idle buffers of
+ * others, least recently used first. If too much is busy, the submission unlocks everything, waits
+ * until jobs have finished, and tries again.
  *
  * The oldest waiter has claims, so that others cannot keep the card busy for ever: room of as many
  * bytes as it misses, of the address spaces that have most of the card. Buffers with such a claim
  * take no new jobs, and are evicted for the waiter only; what they leave is set aside for it. Idle
  * ones are let go of after a second, if others stay busy for longer. Its own buffers stay on the
- * card. All others go on where their buffers are on the card, or find free memory or idle buffers.
- *
- * It ends: an address space never has more card buffers than the card holds, see qnpu_vma_place(),
- * and jobs have limits.
+ * card. It ends: an address space never has more card buffers than the card holds
+ * (qnpu_vma_place()), and jobs have limits.
  */
 #include <linux/sched.h>
 
@@ -95,13 +91,9 @@ int qnpu_residency_add(struct qnpu_vma *vma)
 		if (ret)
 			return bo->refused ? -ENOSPC : ret;
 	}
-	if (!vma->mapped) {
-		ret = qnpu_vma_map(vma);
-		if (ret)
-			return ret;
-	}
+	ret = vma->mapped ? 0 : qnpu_vma_map(vma);
 
-	return qnpu_residency_try_add(vma);
+	return ret ?: qnpu_residency_try_add(vma);
 }
 
 /* Claims */
@@ -148,11 +140,10 @@ void qnpu_residency_queue(struct qnpu_residency *residency)
 {
 	struct qnpu_mem *mem = residency->mem;
 
-	mutex_lock(&mem->claim_lock);
+	guard(mutex)(&mem->claim_lock);
 	if (list_empty(&residency->link))
 		list_add_tail(&residency->link, &mem->waiters);
 	qnpu_claims_drop(residency);
-	mutex_unlock(&mem->claim_lock);
 }
 
 /* Claims a buffer that the submission names, its reservation lock held. */
@@ -160,14 +151,13 @@ void qnpu_residency_use(struct qnpu_residency *residency, struct qnpu_bo *bo)
 {
 	struct qnpu_mem *mem = residency->mem;
 
-	mutex_lock(&mem->claim_lock);
-	if (qnpu_claims_owner(mem) == residency && qnpu_bo_card_bytes(bo) &&
-	    bo->claim == QNPU_CLAIM_NONE) {
-		qnpu_claim_set(residency, bo, QNPU_CLAIM_USE);
-		if (!qnpu_bo_is_home(bo))
-			residency->missing += bo->tbo.base.size;
-	}
-	mutex_unlock(&mem->claim_lock);
+	guard(mutex)(&mem->claim_lock);
+	if (qnpu_claims_owner(mem) != residency || !qnpu_bo_card_bytes(bo) ||
+	    bo->claim != QNPU_CLAIM_NONE)
+		return;
+	qnpu_claim_set(residency, bo, QNPU_CLAIM_USE);
+	if (!qnpu_bo_is_home(bo))
+		residency->missing += bo->tbo.base.size;
 }
 
 /* The address space with most of the card, of those whose buffers have not been looked at. */
@@ -188,16 +178,17 @@ static struct qnpu_vm *qnpu_claim_largest(struct qnpu_mem *mem)
 static bool qnpu_claim_room(struct qnpu_residency *residency)
 {
 	struct qnpu_mem *mem = residency->mem;
-	u64 claimed = residency->aside;
 	struct qnpu_vm *vm;
 	struct qnpu_bo *bo;
-	bool may;
+	u64 claimed;
 
-	mutex_lock(&mem->claim_lock);
-	may = qnpu_claims_owner(mem) == residency;
+	guard(mutex)(&mem->claim_lock);
+	if (qnpu_claims_owner(mem) != residency)
+		return false;
+	claimed = residency->aside;
 	list_for_each_entry(bo, &mem->resident, resident_link)
 		bo->owner->passed = false;
-	while (may && claimed < residency->missing && (vm = qnpu_claim_largest(mem))) {
+	while (claimed < residency->missing && (vm = qnpu_claim_largest(mem))) {
 		vm->passed = true;
 		list_for_each_entry(bo, &mem->resident, resident_link) {
 			if (claimed >= residency->missing)
@@ -208,9 +199,8 @@ static bool qnpu_claim_room(struct qnpu_residency *residency)
 			claimed += bo->tbo.base.size;
 		}
 	}
-	mutex_unlock(&mem->claim_lock);
 
-	return may && claimed >= residency->missing;
+	return claimed >= residency->missing;
 }
 
 static bool qnpu_claim_is_busy(struct qnpu_bo *bo)
@@ -225,14 +215,13 @@ static bool qnpu_claims_are_busy(struct qnpu_residency *residency, bool let_go)
 	struct qnpu_bo *bo, *next;
 	bool busy = false;
 
-	mutex_lock(&residency->mem->claim_lock);
+	guard(mutex)(&residency->mem->claim_lock);
 	list_for_each_entry(bo, &residency->claims, claim_link)
 		busy |= qnpu_claim_is_busy(bo);
 	list_for_each_entry_safe(bo, next, &residency->claims, claim_link) {
 		if (busy && let_go && bo->claim == QNPU_CLAIM_ROOM && !qnpu_claim_is_busy(bo))
 			qnpu_claim_drop(bo);
 	}
-	mutex_unlock(&residency->mem->claim_lock);
 
 	return busy;
 }
@@ -242,14 +231,11 @@ u64 qnpu_residency_aside(struct qnpu_bo *bo)
 {
 	struct qnpu_mem *mem = bo_to_qnpu_mem(bo);
 	struct qnpu_residency *owner;
-	u64 aside;
 
-	mutex_lock(&mem->claim_lock);
+	guard(mutex)(&mem->claim_lock);
 	owner = qnpu_claims_owner(mem);
-	aside = owner && owner->task != current ? owner->aside : 0;
-	mutex_unlock(&mem->claim_lock);
 
-	return aside;
+	return owner && owner->task != current ? owner->aside : 0;
 }
 
 /* Ends all attempts, successful or not: drops all claims. Buffers are unlocked. */
@@ -311,14 +297,11 @@ int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 bool qnpu_residency_may_evict(struct qnpu_bo *bo)
 {
 	struct qnpu_mem *mem = bo_to_qnpu_mem(bo);
-	bool may;
 
-	mutex_lock(&mem->claim_lock);
-	may = bo->claim == QNPU_CLAIM_NONE ||
-	      (bo->claim == QNPU_CLAIM_ROOM && qnpu_claims_owner(mem)->task == current);
-	mutex_unlock(&mem->claim_lock);
+	guard(mutex)(&mem->claim_lock);
 
-	return may;
+	return bo->claim == QNPU_CLAIM_NONE ||
+	       (bo->claim == QNPU_CLAIM_ROOM && qnpu_claims_owner(mem)->task == current);
 }
 
 /* Notes that a buffer has come to the card, has left it, or ends; its reservation lock is held. */
@@ -331,7 +314,7 @@ void qnpu_residency_moved(struct qnpu_bo *bo)
 	/* Imports never are on the card. */
 	if (!bo->owner)
 		return;
-	mutex_lock(&mem->claim_lock);
+	guard(mutex)(&mem->claim_lock);
 	if (to_card && list_empty(&bo->resident_link)) {
 		list_add_tail(&bo->resident_link, &mem->resident);
 		bo->owner->resident += bo->tbo.base.size;
@@ -346,19 +329,6 @@ void qnpu_residency_moved(struct qnpu_bo *bo)
 		owner->aside -= min(owner->aside, bo->tbo.base.size);
 	if (bo->mem_type == QNPU_BO_NOWHERE || (!to_card && bo->claim == QNPU_CLAIM_ROOM))
 		qnpu_claim_drop(bo);
-	mutex_unlock(&mem->claim_lock);
-}
-
-/* No new jobs for a buffer that is to move, until qnpu_residency_release(). */
-void qnpu_residency_hold(struct qnpu_bo *bo)
-{
-	atomic_inc(&bo->leaving);
-}
-
-void qnpu_residency_release(struct qnpu_bo *bo)
-{
-	atomic_dec(&bo->leaving);
-	qnpu_residency_wake(to_qnpu_device(bo->tbo.base.dev));
 }
 
 /* A job does not need its buffers any more, or claims have changed. */

@@ -17,16 +17,13 @@ struct qnpu_residency {
 	struct qnpu_ctx *ctx;		/* its context */
 	struct qnpu_mem *mem;		/* memory of the device */
 	struct task_struct *task;	/* the submitter */
-	/* in qnpu_mem.waiters while it waits for card memory, under qnpu_mem.claim_lock */
-	struct list_head link;
-	/* buffers that it has a claim on, under qnpu_mem.claim_lock */
-	struct list_head claims;
-	/* bytes of its buffers that the last attempt has not brought to the card */
-	u64 missing;
-	u64 aside;			/* bytes evicted for it and not used yet, under claim_lock */
+	struct list_head link;		/* in qnpu_mem.waiters while it waits; claim_lock */
+	struct list_head claims;	/* buffers that it has a claim on; claim_lock */
+	u64 missing;			/* bytes of its buffers that are not on the card yet */
+	u64 aside;			/* bytes evicted for it and not used yet; claim_lock */
 	u32 seen;			/* qnpu_mem.freed before the attempt */
 	bool ready;			/* the next attempt finds all that it claims idle */
-	unsigned long limit;		/* for attempts that are ready, jiffies */
+	unsigned long limit;		/* of attempts that are ready, jiffies */
 };
 
 void qnpu_residency_init(struct qnpu_residency *residency, struct qnpu_ctx *ctx);
@@ -39,8 +36,6 @@ void qnpu_residency_leave(struct qnpu_residency *residency);
 bool qnpu_residency_may_evict(struct qnpu_bo *bo);
 u64 qnpu_residency_aside(struct qnpu_bo *bo);
 void qnpu_residency_moved(struct qnpu_bo *bo);
-void qnpu_residency_hold(struct qnpu_bo *bo);
-void qnpu_residency_release(struct qnpu_bo *bo);
 void qnpu_residency_wake(struct qnpu_device *npu);
 
 #endif

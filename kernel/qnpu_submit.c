@@ -81,6 +81,8 @@ static __always_inline int qnpu_copy_element(void *to, const size_t size, u64 ar
 
 	if (stride == size)
 		return copy_from_user(to, from, size) ? -EFAULT : 0;
+	if (!qnpu_stride_is_valid(stride, size))
+		return -EINVAL;
 	ret = copy_struct_from_user(to, size, from, stride);
 
 	return ret == -E2BIG ? -EINVAL : ret;
@@ -99,20 +101,17 @@ static struct qnpu_vma *qnpu_batch_vma(struct qnpu_batch *batch, u32 handle)
 {
 	struct drm_gem_object *obj;
 	struct qnpu_vma *vma;
-	struct qnpu_vm *vm;
 
 	if (batch->vma && batch->handle == handle) {
 		kref_get(&batch->vma->kref);
 		return batch->vma;
 	}
 
-	vm = qnpu_file_vm(batch->file);
-	if (IS_ERR(vm))
-		return ERR_CAST(vm);
 	obj = drm_gem_object_lookup(batch->file, handle);
 	if (!obj)
 		return ERR_PTR(-ENOENT);
-	vma = qnpu_vma_find(vm, gem_to_qnpu_bo(obj));
+	/* A file with a context has an address space. */
+	vma = qnpu_vma_find(to_qnpu_file(batch->file)->vm, gem_to_qnpu_bo(obj));
 	drm_gem_object_put(obj);
 	if (!vma)
 		return ERR_PTR(-ENOENT);
@@ -129,7 +128,6 @@ static int qnpu_job_add_region(struct qnpu_batch *batch, struct qnpu_ctx_job *jo
 
 	if (!args->access || args->access & ~(DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE))
 		return -EINVAL;
-
 	vma = qnpu_batch_vma(batch, args->handle);
 	if (IS_ERR(vma))
 		return PTR_ERR(vma);
@@ -165,10 +163,9 @@ static int qnpu_job_add_stream(const struct qnpu_ctx_job *job, const struct drm_
 {
 	int ret;
 
-	ret = qnpu_check_stream(job, regions, args->tiu_region, args->tiu_count, args->tiu_offset);
-	if (ret)
-		return ret;
-	ret = qnpu_check_stream(job, regions, args->gdma_region, args->gdma_count,
+	ret = qnpu_check_stream(job, regions, args->tiu_region, args->tiu_count,
+				args->tiu_offset) ?:
+	      qnpu_check_stream(job, regions, args->gdma_region, args->gdma_count,
 				args->gdma_offset);
 	if (ret)
 		return ret;
@@ -230,8 +227,6 @@ static int qnpu_job_build(struct qnpu_batch *batch, struct qnpu_ctx_job *job,
 	u32 i;
 	int ret;
 
-	if (args->region_count && !qnpu_stride_is_valid(args->region_stride, sizeof(region)))
-		return -EINVAL;
 	for (i = 0; i < args->region_count; i++) {
 		ret = qnpu_copy_element(&region, sizeof(region), args->regions,
 					args->region_stride, i);
@@ -240,8 +235,6 @@ static int qnpu_job_build(struct qnpu_batch *batch, struct qnpu_ctx_job *job,
 			return ret;
 	}
 
-	if (!qnpu_stride_is_valid(args->stream_stride, sizeof(stream)))
-		return -EINVAL;
 	for (i = 0; i < args->stream_count; i++) {
 		ret = qnpu_copy_element(&stream, sizeof(stream), args->streams,
 					args->stream_stride, i);
@@ -265,9 +258,8 @@ static int qnpu_job_add_in_sync(struct qnpu_batch *batch, struct qnpu_ctx_job *j
 				const struct drm_npu_sync *sync)
 {
 	struct dma_fence *fence;
-	int ret;
+	int ret = drm_syncobj_find_fence(batch->file, sync->handle, sync->point, 0, &fence);
 
-	ret = drm_syncobj_find_fence(batch->file, sync->handle, sync->point, 0, &fence);
 	if (!ret)
 		qnpu_job_add_in_fence(job, fence);
 
@@ -301,9 +293,6 @@ static int qnpu_job_add_syncs(struct qnpu_batch *batch, struct qnpu_ctx_job *job
 	u32 i, ins = args->in_sync_count, count = ins + args->out_sync_count;
 	struct drm_npu_sync sync;
 	int ret;
-
-	if (count && !qnpu_stride_is_valid(args->sync_stride, sizeof(sync)))
-		return -EINVAL;
 
 	for (i = 0; i < count; i++) {
 		ret = qnpu_copy_element(&sync, sizeof(sync),
@@ -476,17 +465,6 @@ static int qnpu_batch_lock_buffers(struct qnpu_batch *batch, struct drm_exec *ex
 	return ret;
 }
 
-/* With all buffers locked, where the device has no room. */
-static void qnpu_batch_claim(struct qnpu_batch *batch, struct qnpu_residency *residency)
-{
-	struct qnpu_vma *vma;
-	u32 i = 0, r = 0;
-
-	qnpu_residency_queue(residency);
-	while ((vma = qnpu_batch_next(batch, &i, &r)))
-		qnpu_residency_use(residency, vma->bo);
-}
-
 /* Lock all buffers, make them resident, and commit. */
 static int qnpu_batch_attempt(struct qnpu_batch *batch, struct qnpu_residency *residency)
 {
@@ -504,10 +482,13 @@ static int qnpu_batch_attempt(struct qnpu_batch *batch, struct qnpu_residency *r
 	ret = qnpu_batch_lock_buffers(batch, &exec);
 	while (!ret && (vma = qnpu_batch_next(batch, &i, &r)))
 		ret = qnpu_residency_add(vma);
-	if (ret == -ENOSPC)
-		qnpu_batch_claim(batch, residency);
-	if (!ret)
+	if (ret == -ENOSPC) {
+		qnpu_residency_queue(residency);
+		for (i = 0, r = 0; (vma = qnpu_batch_next(batch, &i, &r));)
+			qnpu_residency_use(residency, vma->bo);
+	} else if (!ret) {
 		ret = qnpu_batch_commit_locked(batch);
+	}
 	drm_exec_fini(&exec);
 
 	return ret;
@@ -553,9 +534,7 @@ static int qnpu_batch_try_commit(struct qnpu_batch *batch)
 	if (!ret)
 		ret = qnpu_batch_commit_locked(batch);
 
-	i = 0;
-	r = 0;
-	while ((vma = qnpu_batch_next(batch, &i, &r))) {
+	for (i = 0, r = 0; (vma = qnpu_batch_next(batch, &i, &r));) {
 		if (dma_resv_locking_ctx(vma->bo->tbo.base.resv) == &ticket)
 			dma_resv_unlock(vma->bo->tbo.base.resv);
 	}
@@ -576,6 +555,10 @@ static bool qnpu_ctx_has_room(struct qnpu_ctx *ctx, u32 count)
 	       READ_ONCE(ctx->dead);
 }
 
+/*
+ * Gives the out-syncs the fence of their job. A new point walks along all points that have not
+ * signalled: no lock that others wait for is held, and the number of points is bounded.
+ */
 static void qnpu_job_signal_syncs(struct qnpu_ctx_job *job)
 {
 	u32 i;
@@ -593,20 +576,6 @@ static void qnpu_job_signal_syncs(struct qnpu_ctx_job *job)
 		drm_syncobj_put(out->syncobj);
 	}
 	job->out_count = 0;
-}
-
-/*
- * Give the out-syncs the fences of their jobs, and the jobs to their queue. A new point walks along
- * all points that have not signalled: no lock that others wait for is held, and the number of
- * points of one submission is bounded.
- */
-static void qnpu_batch_push(struct qnpu_batch *batch)
-{
-	u32 i;
-
-	for (i = 0; i < batch->count; i++)
-		qnpu_job_signal_syncs(batch->jobs[i]);
-	qnpu_job_push(batch->ctx, batch->jobs, batch->count);
 }
 
 /* Take the context's submit_lock, with room for the jobs. Threads that wait for room hold it. */
@@ -634,6 +603,7 @@ static int qnpu_batch_lock_ctx(struct qnpu_batch *batch)
 static int qnpu_batch_queue(struct qnpu_batch *batch)
 {
 	struct qnpu_ctx *ctx = batch->ctx;
+	u32 i;
 	int ret;
 
 	ret = qnpu_batch_lock_ctx(batch);
@@ -649,8 +619,10 @@ static int qnpu_batch_queue(struct qnpu_batch *batch)
 	 * Only now that the buffers are unlocked: a job keeps its buffers, and may be finished at
 	 * once. The last reference of a buffer must not be dropped while others are locked.
 	 */
+	for (i = 0; !ret && i < batch->count; i++)
+		qnpu_job_signal_syncs(batch->jobs[i]);
 	if (!ret)
-		qnpu_batch_push(batch);
+		qnpu_job_push(ctx, batch->jobs, batch->count);
 	mutex_unlock(&ctx->submit_lock);
 
 	return ret;
@@ -674,20 +646,16 @@ static int qnpu_write_seqnos(const struct drm_npu_submit *args, u64 first)
 /* The checks of a submission that need no context: afterwards the number of jobs is valid. */
 int qnpu_submit_check(const struct drm_npu_submit *args)
 {
-	if (args->flags || !args->job_count || args->job_count > QNPU_SUBMIT_MAX_JOBS ||
-	    !qnpu_stride_is_valid(args->job_stride, sizeof(struct drm_npu_job)))
-		return -EINVAL;
+	bool valid = !args->flags && args->job_count && args->job_count <= QNPU_SUBMIT_MAX_JOBS &&
+		     qnpu_stride_is_valid(args->job_stride, sizeof(struct drm_npu_job));
 
-	return 0;
+	return valid ? 0 : -EINVAL;
 }
 
-/**
- * qnpu_submit - submit jobs
- * @file: caller
- * @args: private copy of the arguments, qnpu_submit_check() passed
- * @nonblock: return -EAGAIN where the call would wait for room in the context, or for a lock
- * @fences: room for the fences of all jobs, zeroed, or NULL; the caller puts those that it finds,
- *	after an error too
+/*
+ * Submits jobs. @args: private copy, qnpu_submit_check() passed. @nonblock: -EAGAIN where the call
+ * would wait for room in the context, or for a lock. @fences: room for the fences of all jobs,
+ * zeroed, or NULL; the caller puts those that it finds, after an error too.
  */
 int qnpu_submit(struct drm_file *file, const struct drm_npu_submit *args, bool nonblock,
 		struct dma_fence **fences)

@@ -143,12 +143,9 @@ static int qnpu_userptr_map(struct qnpu_device *npu, struct qnpu_userptr *userpt
 	return 0;
 }
 
-/**
- * qnpu_userptr_unmap - end the DMA mapping; again: nothing
- * @npu: device
- * @userptr: memory that the device does not access any more
- *
- * Without cache maintenance: an invalidation would discard stores of the process.
+/*
+ * Ends the DMA mapping; again: nothing. Without cache maintenance: an invalidation would discard
+ * stores of the process.
  */
 void qnpu_userptr_unmap(struct qnpu_device *npu, struct qnpu_userptr *userptr)
 {
@@ -162,16 +159,10 @@ void qnpu_userptr_unmap(struct qnpu_device *npu, struct qnpu_userptr *userptr)
 	userptr->sg = NULL;
 }
 
-/**
- * qnpu_userptr_sync - cache maintenance, as qnpu_pages_sync()
- * @bo: buffer of pinned memory
- * @offset: first byte
- * @bytes: size of the range
- * @direction: DRM_NPU_SYNC_ flags
- *
- * A part is maintained page by page, because neighbours for the device may not be neighbours for
- * the CPU. The whole is one call: the DMA API's checker finds the mapping of pages that several
- * buffers share only by its size.
+/*
+ * As qnpu_pages_sync(). A part is maintained page by page, because neighbours for the device may
+ * not be neighbours for the CPU. The whole is one call: the DMA API's checker finds the mapping of
+ * pages that several buffers share only by its size.
  */
 int qnpu_userptr_sync(struct qnpu_bo *bo, u64 offset, u64 bytes, u32 direction)
 {
@@ -233,10 +224,7 @@ static struct qnpu_userptr *qnpu_userptr_create(const struct drm_npu_bo_userptr 
 	return userptr;
 }
 
-/**
- * qnpu_userptr_destroy - unpin the pages and give the accounts back; may sleep
- * @userptr: memory without DMA mapping
- */
+/* Unpins the pages, which are not mapped for DMA, and gives the accounts back; may sleep. */
 void qnpu_userptr_destroy(struct qnpu_userptr *userptr)
 {
 	unpin_user_pages_dirty_lock(userptr->pages, userptr->pinned, !userptr->readonly);

@@ -15,16 +15,13 @@ struct sg_table;
 
 /* Pinned memory of a process; constant after creation but for @sg. */
 struct qnpu_userptr {
-	/* a reference to the structure only, the process may be gone */
-	struct mm_struct *mm;
-	/* user whose locked memory it is, with a reference; NULL: not counted */
-	const struct cred *payer;
+	struct mm_struct *mm;		/* grabbed: the process may be gone */
+	const struct cred *payer;	/* whose locked memory it is, with a reference, or NULL */
 	bool readonly;			/* jobs do not write it */
 	unsigned long count;		/* pages that are accounted */
 	unsigned long pinned;		/* entries of pages; count after creation */
 	struct page **pages;		/* pinned pages */
-	/* their DMA mapping; NULL once the device is removed, qnpu_mem.external_lock */
-	struct sg_table *sg;
+	struct sg_table *sg;		/* DMA mapping, until removal; qnpu_mem.external_lock */
 };
 
 int qnpu_ioctl_bo_userptr(struct drm_device *drm, void *data, struct drm_file *file);

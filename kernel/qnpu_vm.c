@@ -74,18 +74,15 @@ void qnpu_vm_wait_released(struct qnpu_vm *vm)
 /* Returns the mapping of a buffer in an address space, with a reference, or NULL. */
 struct qnpu_vma *qnpu_vma_find(struct qnpu_vm *vm, struct qnpu_bo *bo)
 {
-	struct qnpu_vma *vma, *found = NULL;
+	struct qnpu_vma *vma;
 
-	mutex_lock(&bo->vma_lock);
+	guard(mutex)(&bo->vma_lock);
 	list_for_each_entry(vma, &bo->vmas, link) {
-		if (vma->vm == vm && kref_get_unless_zero(&vma->kref)) {
-			found = vma;
-			break;
-		}
+		if (vma->vm == vm && kref_get_unless_zero(&vma->kref))
+			return vma;
 	}
-	mutex_unlock(&bo->vma_lock);
 
-	return found;
+	return NULL;
 }
 
 /* Gives the address back. On return the device has no access to the memory through it. */
@@ -93,12 +90,11 @@ static void qnpu_vma_remove(struct qnpu_vma *vma)
 {
 	struct qnpu_vm *vm = vma->vm;
 
-	mutex_lock(&vm->lock);
+	guard(mutex)(&vm->lock);
 	if (vma->mapped)
 		qnpu_space_unmap(&vm->space, vma->node.start, vma->bo->tbo.base.size);
 	drm_mm_remove_node(&vma->node);
 	vm->card -= qnpu_bo_card_bytes(vma->bo);
-	mutex_unlock(&vm->lock);
 }
 
 static void qnpu_vma_release(struct kref *kref)
@@ -133,10 +129,7 @@ static u64 qnpu_vm_flags(const struct qnpu_bo *bo)
 	return bo->flags & DRM_NPU_BO_READONLY ? 0 : NPU_PTE_WRITE;
 }
 
-/**
- * qnpu_vma_map - map a buffer at its address
- * @vma: mapping with a reference; the buffer is at home, its reservation lock held
- */
+/* Maps a buffer at its address. It is at home, and its reservation lock is held. */
 int qnpu_vma_map(struct qnpu_vma *vma)
 {
 	struct qnpu_vm *vm = vma->vm;
@@ -144,12 +137,11 @@ int qnpu_vma_map(struct qnpu_vma *vma)
 
 	dma_resv_assert_held(vma->bo->tbo.base.resv);
 
-	mutex_lock(&vm->lock);
+	guard(mutex)(&vm->lock);
 	if (!vma->mapped)
 		ret = qnpu_space_map(&vm->space, vma->node.start, vma->bo,
 				     qnpu_bo_is_in_system(vma->bo), qnpu_vm_flags(vma->bo));
 	vma->mapped = !ret;
-	mutex_unlock(&vm->lock);
 
 	return ret;
 }
@@ -164,51 +156,27 @@ static int qnpu_vma_place(struct qnpu_vma *vma)
 	u64 size = vma->bo->tbo.base.size;
 	u64 align = size >= SZ_2M ? SZ_2M : SZ_64K;
 	u64 card = qnpu_bo_card_bytes(vma->bo);
-	int ret = -ENOSPC;
-
-	mutex_lock(&vm->lock);
-	if (vm->card + card <= qnpu_mem_card_bytes(vm->npu)) {
-		ret = drm_mm_insert_node_generic(&vm->mm, &vma->node,
-						 round_up(size, SZ_64K) + QNPU_VA_GUARD, align, 0,
-						 DRM_MM_INSERT_BEST);
-		if (ret == -ENOSPC)
-			ret = -ENOMEM;
-	}
-	if (!ret)
-		vm->card += card;
-	mutex_unlock(&vm->lock);
-
-	return ret;
-}
-
-/**
- * qnpu_vm_bind - give a buffer an address, for a new handle
- * @vm: address space
- * @bo: buffer, its reservation lock not held
- *
- * A buffer has one address in an address space, however many handles it has. A card buffer that is
- * evicted is mapped when it comes back.
- */
-int qnpu_vm_bind(struct qnpu_vm *vm, struct qnpu_bo *bo)
-{
-	struct qnpu_vma *vma;
 	int ret;
 
-	/* The lock keeps sealing out between the choice of flags and the entry in the list. */
-	ret = dma_resv_lock_interruptible(bo->tbo.base.resv, NULL);
-	if (ret)
-		return ret;
+	guard(mutex)(&vm->lock);
+	if (vm->card + card > qnpu_mem_card_bytes(vm->npu))
+		return -ENOSPC;
+	ret = drm_mm_insert_node_generic(&vm->mm, &vma->node,
+					 round_up(size, SZ_64K) + QNPU_VA_GUARD, align, 0,
+					 DRM_MM_INSERT_BEST);
+	if (!ret)
+		vm->card += card;
 
-	vma = qnpu_vma_find(vm, bo);
-	if (vma)
-		goto out;
+	return ret == -ENOSPC ? -ENOMEM : ret;
+}
 
-	vma = kzalloc_obj(*vma, QNPU_GFP_USER);
-	if (!vma) {
-		ret = -ENOMEM;
-		goto out;
-	}
+static int qnpu_vma_create(struct qnpu_vm *vm, struct qnpu_bo *bo)
+{
+	struct qnpu_vma *vma = kzalloc_obj(*vma, QNPU_GFP_USER);
+	int ret;
 
+	if (!vma)
+		return -ENOMEM;
 	kref_init(&vma->kref);
 	vma->vm = vm;
 	vma->bo = bo;
@@ -220,16 +188,34 @@ int qnpu_vm_bind(struct qnpu_vm *vm, struct qnpu_bo *bo)
 	}
 	if (ret) {
 		kfree(vma);
-		goto out;
+		return ret;
 	}
 
 	qnpu_vm_get(vm);
 	drm_gem_object_get(&bo->tbo.base);
-	mutex_lock(&bo->vma_lock);
+	guard(mutex)(&bo->vma_lock);
 	list_add(&vma->link, &bo->vmas);
-	mutex_unlock(&bo->vma_lock);
-out:
+
+	return 0;
+}
+
+/*
+ * Gives a buffer an address, for a new handle; its reservation lock is not held. All its handles in
+ * an address space have one address. A card buffer that is evicted is mapped when it comes back.
+ */
+int qnpu_vm_bind(struct qnpu_vm *vm, struct qnpu_bo *bo)
+{
+	int ret;
+
+	/* The lock keeps sealing out between the choice of flags and the entry in the list. */
+	ret = dma_resv_lock_interruptible(bo->tbo.base.resv, NULL);
+	if (ret)
+		return ret;
+
+	if (!qnpu_vma_find(vm, bo))
+		ret = qnpu_vma_create(vm, bo);
 	dma_resv_unlock(bo->tbo.base.resv);
+
 	return ret;
 }
 
@@ -253,22 +239,18 @@ void qnpu_vm_protect(struct qnpu_bo *bo)
 
 	dma_resv_assert_held(bo->tbo.base.resv);
 
-	mutex_lock(&bo->vma_lock);
+	guard(mutex)(&bo->vma_lock);
 	list_for_each_entry(vma, &bo->vmas, link) {
-		mutex_lock(&vma->vm->lock);
+		guard(mutex)(&vma->vm->lock);
 		if (vma->mapped)
 			qnpu_space_map(&vma->vm->space, vma->node.start, bo,
 				       qnpu_bo_is_in_system(bo), qnpu_vm_flags(bo));
-		mutex_unlock(&vma->vm->lock);
 	}
-	mutex_unlock(&bo->vma_lock);
 }
 
-/**
- * qnpu_vm_unmap - unmap a buffer from all address spaces, because it moves
- * @bo: buffer without unfinished jobs, its reservation lock held
- *
- * The addresses stay the buffer's. On return the device has no access to the memory.
+/*
+ * Unmaps a buffer from all address spaces, because it moves: it has no unfinished jobs, and its
+ * reservation lock is held. It keeps its addresses. On return the device has no access to it.
  */
 void qnpu_vm_unmap(struct qnpu_bo *bo)
 {
@@ -277,15 +259,13 @@ void qnpu_vm_unmap(struct qnpu_bo *bo)
 	dma_resv_assert_held(bo->tbo.base.resv);
 
 	/* The list has also mappings whose last reference was just dropped. */
-	mutex_lock(&bo->vma_lock);
+	guard(mutex)(&bo->vma_lock);
 	list_for_each_entry(vma, &bo->vmas, link) {
-		mutex_lock(&vma->vm->lock);
+		guard(mutex)(&vma->vm->lock);
 		if (vma->mapped)
 			qnpu_space_unmap(&vma->vm->space, vma->node.start, bo->tbo.base.size);
 		vma->mapped = false;
-		mutex_unlock(&vma->vm->lock);
 	}
-	mutex_unlock(&bo->vma_lock);
 }
 
 /* Returns the device address of a buffer for a file, -ENOENT if there is none. */

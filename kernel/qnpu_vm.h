@@ -30,25 +30,18 @@ struct qnpu_vm {
 	/* the file, its contexts and each mapping hold references */
 	struct kref kref;
 	struct qnpu_device *npu;	/* device */
-	/* protects mm, space and card; inside of reservation and mapping locks */
-	struct mutex lock;
+	struct mutex lock;		/* protects mm, space, card; inside of qnpu_bo.vma_lock */
 	struct drm_mm mm;		/* addresses in use */
 	struct qnpu_space space;	/* page tables */
-	/* bytes of card buffers that have an address here, evicted ones included */
-	u64 card;
-	/* queue pairs of the card that its contexts have, under hw_lock */
-	u32 pairs;
-	/* bytes of its own buffers that are on the card, under qnpu_mem.claim_lock */
-	u64 resident;
-	/* claims have gone over all its buffers, under qnpu_mem.claim_lock */
-	bool passed;
+	u64 card;			/* bytes of card buffers with an address here */
+	u32 pairs;			/* queue pairs that its contexts have, under hw_lock */
+	u64 resident;			/* bytes of own buffers on the card, under claim_lock */
+	bool passed;			/* claims have gone over its buffers, under claim_lock */
 	atomic64_t cycles[NPU_MAX_CORES]; /* modelled cycles of the file's finished jobs, by core */
-	/* time that each core was busy with the file's finished jobs */
-	atomic64_t busy_ns[NPU_MAX_CORES];
+	atomic64_t busy_ns[NPU_MAX_CORES]; /* time that each core was busy with these jobs */
 	atomic64_t submissions;		/* the file's submissions, of one job or more */
 	atomic64_t jobs;		/* the file's finished jobs */
-	/* finished jobs that still have to drop mappings; qnpu_vm_wait_released() */
-	atomic_t releasing;
+	atomic_t releasing;		/* finished jobs that still have to drop mappings */
 };
 
 /* A buffer in an address space. */
@@ -57,13 +50,9 @@ struct qnpu_vma {
 	struct qnpu_vm *vm;		/* address space, with a reference */
 	struct qnpu_bo *bo;		/* buffer, with a reference */
 	struct list_head link;		/* in the buffer's list, under its vma_lock */
-	/**
-	 * @mapped: the page tables show the buffer; under the address space's lock, and changed
-	 * only with the buffer's reservation lock held, except at the very end
-	 */
+	/* The page tables show it; vm->lock, and until the very end the reservation lock. */
 	bool mapped;
-	/* place, guard gap included; under the address space's lock */
-	struct drm_mm_node node;
+	struct drm_mm_node node;	/* place, guard gap included; under vm->lock */
 };
 
 struct qnpu_vm *qnpu_vm_create(struct qnpu_device *npu);

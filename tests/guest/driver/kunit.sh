@@ -5,7 +5,7 @@
 
 passed=0
 failed=0
-suites="qnpu_mmu qnpu_ring qnpu_submit qnpu_prime qnpu_job"
+suites="qnpu_mmu qnpu_ring qnpu_submit qnpu_job"
 [ -z "$NPU_WATCH_KO" ] || suites="$suites qnpu_watch"
 for suite in $suites; do
 	results=/sys/kernel/debug/kunit/$suite/results
