@@ -160,16 +160,13 @@ static void qnpu_dump_job(const struct qnpu_coredump *dump, struct drm_printer *
 /* Page tables, as the card sees them; @level -1: the root. Returns 0 for what it cannot read. */
 static u64 qnpu_dump_entry(struct qnpu_device *npu, struct drm_printer *p, int level, u64 at)
 {
-	char what[8] = "root";
-	u64 entry;
+	static const char * const names[] = { "root", "level0", "level1", "level2", "level3" };
+	u64 entry = 0;
 
-	if (level >= 0)
-		scnprintf(what, sizeof(what), "level%d", level);
-	if (qnpu_mmu_read(npu, at, &entry)) {
-		drm_printf(p, "walk %s at %#llx is beyond the memory\n", what, at);
-		return 0;
-	}
-	drm_printf(p, "walk %s at %#llx: %#llx\n", what, at, entry);
+	if (qnpu_mmu_read(npu, at, &entry))
+		drm_printf(p, "walk %s at %#llx is beyond the memory\n", names[level + 1], at);
+	else
+		drm_printf(p, "walk %s at %#llx: %#llx\n", names[level + 1], at, entry);
 
 	return entry;
 }

@@ -67,15 +67,24 @@ static int qnpu_mmap(struct file *filp, struct vm_area_struct *vma)
 	return drm_gem_mmap(filp, vma);
 }
 
+static int qnpu_ioctl_check(struct file *filp, unsigned int cmd)
+{
+	int ret = qnpu_check_lost(filp);
+
+	ret = ret ?: qnpu_ioctl_filter(cmd);
+
+	return ret;
+}
+
 static long qnpu_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
-	return qnpu_check_lost(filp) ?: qnpu_ioctl_filter(cmd) ?: drm_ioctl(filp, cmd, arg);
+	return qnpu_ioctl_check(filp, cmd) ?: drm_ioctl(filp, cmd, arg);
 }
 
 #ifdef CONFIG_COMPAT
 static long qnpu_compat_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
-	return qnpu_check_lost(filp) ?: qnpu_ioctl_filter(cmd) ?: drm_compat_ioctl(filp, cmd, arg);
+	return qnpu_ioctl_check(filp, cmd) ?: drm_compat_ioctl(filp, cmd, arg);
 }
 #else
 #define qnpu_compat_ioctl NULL
