@@ -162,10 +162,12 @@ static void qnpu_ctx_kick_work(struct work_struct *work)
 static void qnpu_ctx_drop(struct qnpu_ctx *ctx)
 {
 	struct qnpu_vm *vm = ctx->vm;
+	unsigned long flags;
 
 	dma_unmap_page(ctx->npu->drm.dev, ctx->fence_dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
-	scoped_guard(spinlock_irqsave, &ctx->queue.lock) /* orphans are finished elsewhere */
-		ctx->vm = NULL;
+	spin_lock_irqsave(&ctx->queue.lock, flags); /* orphans are finished elsewhere */
+	ctx->vm = NULL;
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
 	qnpu_vm_put(vm);
 	if (atomic_dec_and_test(&ctx->npu->contexts))
 		wake_up_var(&ctx->npu->contexts);
@@ -357,29 +359,36 @@ int qnpu_ioctl_ctx_query(struct drm_device *drm, void *data, struct drm_file *fi
 {
 	struct drm_npu_ctx_query *args = data;
 	struct qnpu_ctx *ctx __free(qnpu_ctx) = qnpu_ctx_lookup(file, args->ctx_id);
+	unsigned long flags;
 
 	if (args->pad)
 		return -EINVAL;
 	if (!ctx)
 		return -ENOENT;
 
-	guard(spinlock_irqsave)(&ctx->queue.lock);
+	spin_lock_irqsave(&ctx->queue.lock, flags);
 	args->submitted = READ_ONCE(ctx->submitted);
 	args->completed = ctx->completed;
 	args->errors = ctx->errors;
 	args->victims = ctx->victims;
 	if (ctx->fault_count)
 		args->fault = ctx->faults[(ctx->fault_count - 1) % QNPU_CTX_FAULTS];
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
 
 	return 0;
 }
 
 static bool qnpu_ctx_is_completed(struct qnpu_ctx *ctx, u64 seqno)
 {
-	/* With the lock, completion and the signalling of the fence are one step. */
-	guard(spinlock_irqsave)(&ctx->queue.lock);
+	unsigned long flags;
+	bool done;
 
-	return ctx->completed >= seqno || READ_ONCE(ctx->killed);
+	/* With the lock, completion and the signalling of the fence are one step. */
+	spin_lock_irqsave(&ctx->queue.lock, flags);
+	done = ctx->completed >= seqno;
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
+
+	return done || READ_ONCE(ctx->killed);
 }
 
 /*
@@ -407,6 +416,7 @@ static void qnpu_ctx_busywait(struct qnpu_ctx *ctx, const struct drm_npu_wait *a
 static int qnpu_ctx_wait(struct qnpu_ctx *ctx, struct drm_npu_wait *args)
 {
 	const struct qnpu_result *result = &ctx->results[args->seqno % QNPU_CTX_RESULTS];
+	unsigned long flags;
 	u32 i;
 	long left;
 
@@ -418,9 +428,11 @@ static int qnpu_ctx_wait(struct qnpu_ctx *ctx, struct drm_npu_wait *args)
 	if (!left)
 		return -ETIME;
 
-	guard(spinlock_irqsave)(&ctx->queue.lock);
-	if (ctx->completed < args->seqno)
+	spin_lock_irqsave(&ctx->queue.lock, flags);
+	if (ctx->completed < args->seqno) {
+		spin_unlock_irqrestore(&ctx->queue.lock, flags);
 		return READ_ONCE(ctx->dead);
+	}
 	memset(&args->fault, 0, sizeof(args->fault));
 	args->known = ctx->completed - args->seqno < QNPU_CTX_RESULTS;
 	args->cycles = args->known ? result->cycles : 0;
@@ -429,6 +441,7 @@ static int qnpu_ctx_wait(struct qnpu_ctx *ctx, struct drm_npu_wait *args)
 		if (ctx->faults[i].seqno == args->seqno)
 			args->fault = ctx->faults[i];
 	}
+	spin_unlock_irqrestore(&ctx->queue.lock, flags);
 
 	return 0;
 }

@@ -578,7 +578,7 @@ void qnpu_gem_usage(struct drm_file *file, struct qnpu_gem_usage *usage)
 	int id;
 
 	memset(usage, 0, sizeof(*usage));
-	guard(spinlock)(&file->table_lock);
+	spin_lock(&file->table_lock);
 	idr_for_each_entry(&file->object_idr, obj, id) {
 		bool evicted = qnpu_bo_is_evicted(gem_to_qnpu_bo(obj));
 		bool card = gem_to_qnpu_bo(obj)->flags & DRM_NPU_BO_CARD;
@@ -596,4 +596,5 @@ void qnpu_gem_usage(struct drm_file *file, struct qnpu_gem_usage *usage)
 			usage->evicted += obj->size;
 		usage->largest = max_t(u64, usage->largest, obj->size);
 	}
+	spin_unlock(&file->table_lock);
 }
