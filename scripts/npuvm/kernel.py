@@ -54,6 +54,8 @@ class Kernel:
         return os.path.join(folder, name.replace("qnpu", "qnpu_watch", 1))
 
     def driver_target(self):
+        if self._kind == "upstream":
+            return "kernel-upstream"  # its tree has the driver
         return "module" + self._target()[len("stock"):] if self._kind == "stock" else f"module-{self._target()}"
 
     def _target(self):
