@@ -65,6 +65,9 @@ kernel-kcsan: ## Linux 6.12 with KCSAN, which finds data races, and gcov, in the
 kernel-kcsan-arm64: ## the same for arm64 boards
 	@scripts/kernel-debug.sh --checker kcsan --arch arm64 $(QUIET)
 
+kernel-upstream: ## the newest Linux with all patches of kernel/upstream and the driver, in the cache and build/kernel (10 minutes, once)
+	@scripts/kernel-upstream.sh $(QUIET)
+
 kernel-newest: ## source of the newest Linux that Debian has, in the cache, to compile the driver against
 	@scripts/kernel-newest.sh $(QUIET)
 

@@ -63,7 +63,7 @@ class Board:
 X86_64 = Architecture(
     name="x86-64", qemu="x86_64", debian="amd64", folder="", host_usr=True,
     lib_links=("x86_64-linux-gnu", "i386-linux-gnu", "ld-linux.so.2", "terminfo"), top_links=("lib64", "lib32"),
-    compiler=True, kernels=("stock", "debug", "kcsan", "gcov"), suffix="")
+    compiler=True, kernels=("stock", "debug", "kcsan", "gcov", "upstream"), suffix="")
 
 ARM64 = Architecture(
     name="arm64", qemu="aarch64", debian="arm64", folder="arm64", host_usr=False,

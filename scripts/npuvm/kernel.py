@@ -54,6 +54,8 @@ class Kernel:
         return os.path.join(folder, name.replace("qnpu", "qnpu_watch", 1))
 
     def driver_target(self):
+        if self._kind == "upstream":
+            return "kernel-upstream"  # its tree has the driver
         return "module" + self._target()[len("stock"):] if self._kind == "stock" else f"module-{self._target()}"
 
     def _target(self):
@@ -65,18 +67,18 @@ class Kernel:
         if not self._modules:
             return []
         table = _dependencies(os.path.join(self._modules, "modules.dep"))
-        wanted = list(_PLUMBING) + list(extra)
+        wanted, wishes = list(_PLUMBING) + list(extra), []
         if driver and os.path.exists(driver):
-            wanted += _depends_of(driver)
+            wanted, wishes = wanted + _depends_of(driver), _wishes_of(driver)
         builtin = _builtin(os.path.join(self._modules, "modules.builtin"))
         ordered = []
-        for name in wanted:
+        for name in wanted + wishes:
             name = name.replace("-", "_")
             if name in table:
                 for path in table[name]:
                     if path not in ordered:
                         ordered.append(path)
-            elif name not in builtin:
+            elif name not in builtin and name not in wishes:
                 raise BoardError(f"kernel {self.version} has no module {name}")
         return [os.path.join(self._modules, path) for path in ordered]
 
@@ -118,16 +120,17 @@ def _builtin(path):
 
 
 def _depends_of(driver):
-    """What must be inserted first; also what makes the driver do more where it is there (softdep: pre)."""
+    """The modules that must be inserted first."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     answer = subprocess.run(["modinfo", "-F", "depends", driver], capture_output=True, text=True,
                             check=False, env={**os.environ, "PATH": path})
     if answer.returncode != 0:
         raise BoardError(f"{driver} is not a kernel module: {answer.stderr.strip()}")
-    return [name for name in answer.stdout.strip().split(",") if name] + _wishes_of(driver)
+    return [name for name in answer.stdout.strip().split(",") if name]
 
 
 def _wishes_of(driver):
+    """Modules with which the driver does more (softdep: pre). As for modprobe, one that is not there is no error."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     answer = subprocess.run(["modinfo", "-F", "softdep", driver], capture_output=True, text=True,
                             check=False, env={**os.environ, "PATH": path})

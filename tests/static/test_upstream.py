@@ -14,7 +14,8 @@ import unittest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "scripts"))
-from upstream import description, driver, hw_header, mail, text  # noqa: E402  pylint: disable=wrong-import-position
+# pylint: disable-next=wrong-import-position
+from upstream import description, driver, hw_header, kernel, mail, text, tree  # noqa: E402
 
 # Lines of the files that name drivers, as far as the edits look at them.
 PRISTINE = {
@@ -50,6 +51,50 @@ class Conditions(unittest.TestCase):
     def test_elif(self):
         with self.assertRaisesRegex(text.TextError, "cannot resolve '#elif Y'"):
             text.resolve_conditions("#ifdef X\n#elif Y\n#endif\n", {"X": True})
+
+
+class Trees(unittest.TestCase):
+    """tree.Tree, and kernel's use of it."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        source = os.path.join(self.folder.name, "source")
+        for path in ("Makefile", "a/x.c", "a/y.c", "b/z.c"):
+            self.write(os.path.join(source, path), path + "\n")
+        self.tree = tree.Tree(source, self.folder.name)
+        self.mail = os.path.join(self.folder.name, "mail")
+        self.write(self.mail, "s\n---\n--- a/a/x.c\n+++ b/a/x.c\n@@ -1 +1 @@\n-a/x.c\n+new\n")
+
+    @staticmethod
+    def write(path, content):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+
+    def test_only_changed_files_are_copies(self):
+        kernel.apply(self.tree, [self.mail])
+        links = {path: os.path.islink(os.path.join(self.tree.root, path)) for path in ("a", "a/x.c", "a/y.c", "b")}
+        self.assertEqual({"a": False, "a/x.c": False, "a/y.c": True, "b": True}, links)
+        with open(os.path.join(self.tree.source, "a/x.c"), encoding="utf-8") as file:
+            self.assertEqual("a/x.c\n", file.read())
+
+    def test_a_file_that_is_as_before_keeps_its_time(self):
+        kernel.apply(self.tree, [self.mail])
+        path = os.path.join(self.tree.root, "a/x.c")
+        os.utime(path, (1000, 1000))
+        kernel.apply(self.tree, [self.mail])
+        self.assertEqual(1000, os.stat(path).st_mtime)
+        with open(self.mail, encoding="utf-8") as file:
+            self.write(self.mail, file.read().replace("+new", "+newer"))
+        kernel.apply(self.tree, [self.mail])
+        self.assertNotEqual(1000, os.stat(path).st_mtime)
+
+    def test_refused_options(self):
+        self.write(os.path.join(self.tree.build, ".config"), "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=m\n")
+        wanted = "CONFIG_A=y\nCONFIG_B=y\nCONFIG_C=y\nCONFIG_D=4\n# CONFIG_E is not set\n"
+        self.assertEqual(["CONFIG_B=y", "CONFIG_C=y", "CONFIG_D=4"], self.tree.refused(wanted))
+        self.assertEqual([], self.tree.refused("CONFIG_B=y\n# CONFIG_B is not set\n"))
 
 
 class Texts(unittest.TestCase):

@@ -23,70 +23,12 @@ sys.path.insert(0, os.path.join(TOP, "scripts"))
 import upstream_series  # noqa: E402  pylint: disable=wrong-import-position
 from upstream.description import Description, DescriptionError  # noqa: E402  pylint: disable=wrong-import-position
 from upstream.mail import apply_all  # noqa: E402  pylint: disable=wrong-import-position
+from upstream.tree import Tree, files_of  # noqa: E402  pylint: disable=wrong-import-position
 
 CONFIG = os.path.join(TOP, "kernel", "newest.config")
-# "Warning:" is kernel-doc's; of the core's files it has some without our patches.
-COMPLAINT = re.compile(r"warning:|error:|\*\*\* |/accel/qnpu/\S+ Warning:|Warning: \S+/accel/qnpu/")
 NO_SENDER = "The sender <sender@example.org>"
 # Types of checkpatch that no patch can avoid, with the reason.
 IGNORED = {"UNKNOWN_COMMIT_ID": "the source package has no history"}
-
-
-def files_of(path):
-    """The paths that a mail changes or adds."""
-    with open(path, encoding="utf-8") as file:
-        return re.findall(r"^\+\+\+ b/(\S+)$", file.read(), re.MULTILINE)
-
-
-class Tree:
-    """A kernel tree of links to `source`, in which the paths in `owned` are copies."""
-
-    def __init__(self, source, folder):
-        self.source = source
-        self.root = os.path.join(folder, "tree")
-        self.build = os.path.join(folder, "build")
-
-    def reset(self, owned):
-        """Makes the tree new. Objects of changed files go, since their sources become older."""
-        shutil.rmtree(self.root, ignore_errors=True)
-        # make follows a link of the top Makefile back to the source.
-        owned = set(owned) | {"Makefile"}
-        folders = {""}
-        for path in owned:
-            while path:
-                path = os.path.dirname(path)
-                folders.add(path)
-        for folder in sorted(folders):
-            os.makedirs(os.path.join(self.root, folder))
-            if not os.path.isdir(os.path.join(self.source, folder)):
-                continue
-            for name in os.listdir(os.path.join(self.source, folder)):
-                path = os.path.join(folder, name)
-                if path not in folders and path not in owned:
-                    os.symlink(os.path.join(self.source, path), os.path.join(self.root, path))
-        for path in owned:
-            if os.path.exists(os.path.join(self.source, path)):
-                shutil.copy2(os.path.join(self.source, path), os.path.join(self.root, path))
-            for built in (re.sub(r"\.c$", ".o", path), os.path.join(os.path.dirname(path), "built-in.a")):
-                if os.path.isfile(os.path.join(self.build, built)) and built != path:
-                    os.remove(os.path.join(self.build, built))
-
-    def make(self, *arguments):
-        """Complaints of make."""
-        os.makedirs(self.build, exist_ok=True)
-        command = ["make", "-C", self.root, f"O={self.build}", "ARCH=x86_64", f"-j{os.cpu_count()}", *arguments]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        found = [line for line in done.stdout.split("\n") if COMPLAINT.search(line)]
-        if done.returncode and not found:
-            found = done.stdout.split("\n")[-20:] + [f"make {' '.join(arguments)} ended with status {done.returncode}"]
-        return found
-
-    def configure(self):
-        """The configuration of kernel/newest.config over allnoconfig, without options that the tree does not have."""
-        return self.make(f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig") + self.make("prepare")
-
-    def has(self, path):
-        return os.path.exists(os.path.join(self.root, path))
 
 
 class Checks:
@@ -131,12 +73,9 @@ def check_series(checks, tree, description, series, mails):
 
 def check_whole(checks, tree, description):
     """The option can be chosen, KUnit's as well, and the driver compiles with it."""
-    complaints = tree.configure()
+    complaints = tree.configure(CONFIG)
     with open(CONFIG, encoding="utf-8") as file:
-        wanted = [line.strip() for line in file if line.startswith("CONFIG_")]
-    with open(os.path.join(tree.build, ".config"), encoding="utf-8") as file:
-        have = set(file.read().split("\n"))
-    complaints += [f"the configuration does not take {option}" for option in wanted if option not in have]
+        complaints += [f"the configuration does not take {line}" for line in tree.refused(file.read())]
     complaints += tree.make("W=1", f"{description.folder}/")
     checks.add("the whole driver as its option configures it", complaints)
 
@@ -168,7 +107,8 @@ def run(checks, out, folder):
     owned = {path for _, mails in done for mail in mails for path in files_of(mail)}
     shutil.rmtree(os.path.join(tree.build, description.folder), ignore_errors=True)
     tree.reset(owned)
-    checks.add("the tree without patches", tree.configure())
+    tree.remove_objects(owned)
+    checks.add("the tree without patches", tree.configure(CONFIG))
     for series, mails in done:
         if series.stored:
             try:

@@ -342,17 +342,19 @@ static void rings_may_have_a_submitting_thread(void **state) {
   flood(IORING_SETUP_SQPOLL, in_flight / 2);
 }
 
-/* Polled rings are for files that can be polled. */
-static void polled_rings_are_refused(void **state) {
+/* Polled rings are for files that can be polled. Linux 7.2 executes commands of other files there as on any ring. */
+static void polled_rings_refuse_or_complete(void **state) {
   struct request request;
   struct io_uring ring;
   struct stream stream;
+  int result;
 
   (void)state;
   ring_create(&ring, 8, IORING_SETUP_IOPOLL);
   nop_stream(&stream);
   request_init(&request, ctx, &stream);
-  assert_int_equal(result_of(&ring, &request), -EOPNOTSUPP);
+  result = result_of(&ring, &request);
+  assert_true(result == 0 || result == -EOPNOTSUPP);
   io_uring_queue_exit(&ring);
   stream_destroy(fd, &stream);
 }
@@ -791,7 +793,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_flood_is_in_flight),
       cmocka_unit_test(rings_may_defer_task_work),
       cmocka_unit_test(rings_may_have_a_submitting_thread),
-      cmocka_unit_test(polled_rings_are_refused),
+      cmocka_unit_test(polled_rings_refuse_or_complete),
       cmocka_unit_test(contended_buffers),
       cmocka_unit_test(submitters_are_never_blocked),
       cmocka_unit_test(requests_that_wait_for_room_end_with_their_context),
