@@ -28,7 +28,7 @@
 #define QNPU_RESIDENCY_HOLD	HZ
 
 /* Time of attempts with all of the claimed room idle, after which something else is missing. */
-#define QNPU_RESIDENCY_LIMIT	(5 * HZ)
+#define QNPU_RESIDENCY_LIMIT	(30 * HZ)
 
 static struct qnpu_mem *bo_to_qnpu_mem(struct qnpu_bo *bo)
 {
