@@ -406,10 +406,15 @@ static void qnpu_ttm_evict_flags(struct ttm_buffer_object *tbo, struct ttm_place
 /* Only the card is made free, and only of what is idle: nobody waits for jobs with locks held. */
 static bool qnpu_ttm_eviction_valuable(struct ttm_buffer_object *tbo, const struct ttm_place *place)
 {
-	return tbo->resource->mem_type == TTM_PL_VRAM &&
-	       qnpu_residency_may_evict(to_qnpu_bo(tbo)) &&
-	       dma_resv_test_signaled(tbo->base.resv, DMA_RESV_USAGE_BOOKKEEP) &&
-	       atomic64_read(&qnpu_system_used) + tbo->base.size <= qnpu_mem_system_bytes();
+	if (tbo->resource->mem_type != TTM_PL_VRAM ||
+	    !qnpu_residency_may_evict(to_qnpu_bo(tbo)) ||
+	    !dma_resv_test_signaled(tbo->base.resv, DMA_RESV_USAGE_BOOKKEEP))
+		return false;
+	if (atomic64_read(&qnpu_system_used) + tbo->base.size <= qnpu_mem_system_bytes())
+		return true;
+	atomic_inc(&ttm_to_qnpu(tbo->bdev)->mem.failed_moves);
+
+	return false;
 }
 
 static int qnpu_ttm_io_mem_reserve(struct ttm_device *ttm, struct ttm_resource *res)

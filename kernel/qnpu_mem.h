@@ -45,6 +45,7 @@ struct qnpu_mem {
 	struct list_head resident;	/* buffers on the card, in the order of their arrival */
 	atomic_t freed;			/* jobs that have freed their buffers; wraps */
 	wait_queue_head_t freed_wait;	/* woken when freed moves */
+	atomic_t failed_moves;		/* out of the card, for want of system memory; wraps */
 	atomic64_t evicted;		/* bytes of card buffers in system memory */
 	atomic64_t evictions;		/* moves out of the card since the driver was bound */
 };

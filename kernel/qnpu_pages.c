@@ -243,6 +243,8 @@ int qnpu_pages_populate(struct ttm_device *ttm, struct ttm_tt *base, struct ttm_
 		mutex_lock(&npu->mem.mapped_lock);
 		list_add(&tt->link, &npu->mem.mapped);
 		mutex_unlock(&npu->mem.mapped_lock);
+	} else if (tt->bo->tbo.resource) {
+		atomic_inc(&npu->mem.failed_moves);
 	}
 	drm_dev_exit(idx);
 

@@ -27,8 +27,8 @@
 /* Time for which an idle buffer is claimed while others are busy. */
 #define QNPU_RESIDENCY_HOLD	HZ
 
-/* Time of attempts with all of the claimed room idle, after which something else is missing. */
-#define QNPU_RESIDENCY_LIMIT	(30 * HZ)
+/* Attempts in a row in which a buffer could not be evicted for want of system memory. */
+#define QNPU_RESIDENCY_TRIES	16
 
 static struct qnpu_mem *bo_to_qnpu_mem(struct qnpu_bo *bo)
 {
@@ -43,6 +43,7 @@ void qnpu_residency_init(struct qnpu_residency *residency, struct qnpu_ctx *ctx)
 	residency->mem = &ctx->npu->mem;
 	residency->task = current;
 	residency->seen = atomic_read(&residency->mem->freed);
+	residency->failed_moves = atomic_read(&residency->mem->failed_moves);
 	INIT_LIST_HEAD(&residency->link);
 	INIT_LIST_HEAD(&residency->claims);
 }
@@ -87,9 +88,11 @@ int qnpu_residency_add(struct qnpu_vma *vma)
 	if (!qnpu_bo_is_home(bo)) {
 		bo->refused = false;
 		ret = ttm_bo_validate(&bo->tbo, &placement, &ctx);
-		/* TTM says "no memory" also where the card is full. */
+		/* TTM also returns these where the card is full of busy, or of locked, buffers. */
+		if ((ret == -ENOMEM || ret == -EBUSY) && bo->refused)
+			ret = -ENOSPC;
 		if (ret)
-			return bo->refused ? -ENOSPC : ret;
+			return ret;
 	}
 	ret = vma->mapped ? 0 : qnpu_vma_map(vma);
 
@@ -174,8 +177,8 @@ static struct qnpu_vm *qnpu_claim_largest(struct qnpu_mem *mem)
 	return vm;
 }
 
-/* Claim the room that is missing. Returns whether there is as much that may be claimed. */
-static bool qnpu_claim_room(struct qnpu_residency *residency)
+/* Claims the room that is missing for the oldest waiter. */
+static void qnpu_claim_room(struct qnpu_residency *residency)
 {
 	struct qnpu_mem *mem = residency->mem;
 	struct qnpu_vm *vm;
@@ -184,7 +187,7 @@ static bool qnpu_claim_room(struct qnpu_residency *residency)
 
 	guard(mutex)(&mem->claim_lock);
 	if (qnpu_claims_owner(mem) != residency)
-		return false;
+		return;
 	claimed = residency->aside;
 	list_for_each_entry(bo, &mem->resident, resident_link)
 		bo->owner->passed = false;
@@ -199,8 +202,6 @@ static bool qnpu_claim_room(struct qnpu_residency *residency)
 			claimed += bo->tbo.base.size;
 		}
 	}
-
-	return claimed >= residency->missing;
 }
 
 static bool qnpu_claim_is_busy(struct qnpu_bo *bo)
@@ -262,7 +263,7 @@ int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 {
 	unsigned long let_go = jiffies + QNPU_RESIDENCY_HOLD;
 	struct qnpu_mem *mem = residency->mem;
-	bool ready = residency->ready && error == -ENOSPC, waits = true;
+	u32 failed;
 	long left;
 
 	/* Lock order with an eviction: all locks are dropped, so that it can be tried again. */
@@ -270,15 +271,16 @@ int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 		return -EAGAIN;
 	if (error != -EBUSY && error != -ENOSPC)
 		return error;
+	failed = atomic_read(&mem->failed_moves);
+	residency->tries = failed == residency->failed_moves ? 0 : residency->tries + 1;
+	residency->failed_moves = failed;
+	if (residency->tries > QNPU_RESIDENCY_TRIES)
+		return -ENOMEM;
 	if (error == -EBUSY)
 		/* It waits for something else than room, and has no claims meanwhile. */
 		qnpu_residency_leave(residency);
 	else
-		waits = !qnpu_claim_room(residency);
-	if (!ready)
-		residency->limit = jiffies + QNPU_RESIDENCY_LIMIT;
-	else if (time_after(jiffies, residency->limit))
-		return -ENOMEM;
+		qnpu_claim_room(residency);
 
 	do {
 		left = wait_event_interruptible_timeout(mem->freed_wait,
@@ -287,8 +289,6 @@ int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 		residency->seen = atomic_read(&mem->freed);
 	} while (left >= 0 && !READ_ONCE(residency->ctx->dead) &&
 		 qnpu_claims_are_busy(residency, time_after(jiffies, let_go)));
-	/* The room that is missing is all claimed, and idle. */
-	residency->ready = !waits && time_before(jiffies, let_go);
 
 	return left < 0 ? left : -EAGAIN;
 }

@@ -22,8 +22,8 @@ struct qnpu_residency {
 	u64 missing;			/* bytes of its buffers that are not on the card yet */
 	u64 aside;			/* bytes evicted for it and not used yet; claim_lock */
 	u32 seen;			/* qnpu_mem.freed before the attempt */
-	bool ready;			/* the next attempt finds all that it claims idle */
-	unsigned long limit;		/* of attempts that are ready, jiffies */
+	u32 failed_moves;		/* qnpu_mem.failed_moves before the attempt */
+	u32 tries;			/* attempts in a row that have raised it */
 };
 
 void qnpu_residency_init(struct qnpu_residency *residency, struct qnpu_ctx *ctx);

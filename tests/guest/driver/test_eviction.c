@@ -600,6 +600,38 @@ static void no_write_is_lost_in_a_move(void **state) {
   owner_close(&b);
 }
 
+/*
+ * Moves have an eighth of the system memory for buffers to themselves (kernel/qnpu_mem.c). While the rest is in use, a
+ * submission fails that would move more than that out of the card. It succeeds when there is memory again.
+ */
+static void a_submission_without_memory_for_evictions_fails(void **state) {
+  uint64_t limit = (uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE / 4 * 3, total = card_total();
+  struct owner large, many;
+  int filler = npu_open();
+  struct job job;
+  struct bo bo;
+
+  (void)state;
+  if (total <= limit / 8) {
+    print_message("a card of %llu bytes always finds memory on this board\n", (unsigned long long)total);
+    close(filler);
+    return;
+  }
+  owner_open(&large, 10, total, 1);
+  owner_open(&many, 20, total, 12);
+  assert_true(owner_check_job(&many, 0, many.count, 0));
+  assert_int_equal(evicted_of(&large), 1);
+  while (!raw_bo_create(filler, 16 * 1024 * 1024, DRM_NPU_BO_SYSTEM, &bo)) continue;
+  owner_job(&large, 0, 1, 0, &job);
+  assert_int_equal(raw_submit(large.fd, large.ctx, &job), -ENOMEM);
+  assert_true(owner_check_job(&many, 0, many.count, 0));
+  assert_int_equal(close(filler), 0);
+  assert_true(owner_check_job(&large, 0, 1, 0));
+  assert_true(owner_check_job(&many, 0, many.count, 0));
+  owner_close(&many);
+  owner_close(&large);
+}
+
 /* Status 0: everything was as it should be. */
 static int want_two_thirds(uint32_t seed, int ready, int go) {
   unsigned random = seed;
@@ -743,6 +775,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup(a_buffer_in_single_pages_is_whole, the_card_is_empty),
       cmocka_unit_test_setup(busy_cores_do_not_hold_up_moves, the_card_is_empty),
       cmocka_unit_test_setup(no_write_is_lost_in_a_move, the_card_is_empty),
+      cmocka_unit_test_setup(a_submission_without_memory_for_evictions_fails, the_card_is_empty),
       cmocka_unit_test_setup(three_processes_share_twice_the_card, the_card_is_empty),
   };
 
