@@ -165,10 +165,20 @@ def _values(option: str, value: Mapping[str, Any], folder: str) -> List[str]:
     return texts
 
 
+def _is_file_name(name: Any) -> bool:
+    """Can a zip file hold it: UTF-8 without NUL, with 16 bits for its length?"""
+    try:
+        return isinstance(name, str) and 0 < len(name.encode()) < 60000 and "\0" not in name
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
+
+
 def _save_arrays(path: str, arrays: Mapping[str, Any]) -> None:
     """An .npz file. numpy.savez has parameters of its own, which an input may have as its name."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
+            if not _is_file_name(name):
+                raise CompileError(f"calibrate: {name!r:.40}: the name of an input is expected")
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                 np.save(file, _as_file(array, f"calibrate: {name!r}"))
 

@@ -80,6 +80,12 @@ class Compile(support.Test):
             self.fails("calibrate: sample 0: ", qnpu.compile, support.digits_model(), quantize="int8",
                        calibrate=[sample], kind=qnpu.CompileError)
 
+    def test_sample_names_that_no_file_can_hold(self):
+        sample = np.zeros((1, 1, 28, 28), np.float32)
+        for name in ("\udcff", "a\0b", "", 5, "n" * 70000):
+            self.fails("calibrate: ", qnpu.compile, support.digits_model(), quantize="int8",
+                       calibrate=[{name: sample}], kind=qnpu.CompileError)
+
     def test_inputs_with_the_names_of_numpys_parameters_are_samples(self):
         path = self.path("names.npz")
         arrays = {name: np.full((2, 3), number, np.float32)
