@@ -69,12 +69,12 @@ class ValueFinder {
   }
 
   /// A product that reads its operand as the element-wise nodes did that became part of it: in the type in which it is
-  /// stored. Inputs of the network may be as large.
+  /// stored. Inputs and outputs of the network may be as large.
   bool reads_whole(const Node &n) const {
     if (scales_channels(n)) return true;
     const ValueId x = n.inputs[0];
     const bool normalized = maker(x) && normalizes(*maker(x));
-    return is_rescaled(n) && ((large_[at(x)] && !normalized) || foreign_[at(x)] || grown_[at(x)]);
+    return is_rescaled(n) && ((large_[at(x)] && !normalized) || foreign_[at(x)] || grown_[at(x)] || g_.is_output(x));
   }
   bool is_rescaled(const Node &n) const {
     return n.op == Op::MatMul && g_.is_constant(n.inputs[1]) && g_[n.inputs[1]].single;
@@ -95,10 +95,16 @@ class ValueFinder {
       if (!is_real(g_[n.output].dtype)) continue;
       const bool variable = std::ranges::any_of(n.inputs, [this](ValueId v) { return is_variable(v); });
       const bool arrives = n.op == Op::Concat ? any_of(n, foreign_)
-                           : variable         ? passes_on(n) && all_of(n, foreign_)
+                           : variable         ? (passes_on(n) || is_logarithm(n)) && all_of(n, foreign_)
                                               : n.op == Op::Cast || n.op == Op::Where;
       foreign_[at(n.output)] = arrives || !on_chip(n);
     }
+  }
+
+  /// The logarithm of a softmax, which is as low as its operand.
+  static bool is_logarithm(const Node &n) {
+    const auto *softmax = std::get_if<SoftmaxAttrs>(&n.attrs);
+    return softmax && softmax->log;
   }
 
   /// A pooling over everything: a reduction.

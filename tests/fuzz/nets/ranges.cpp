@@ -470,16 +470,30 @@ class Evaluation {
     return {};
   }
 
-  /// Half a unit of the largest weight of a product whose result is multiplied by constants, of float16, else 0. Where
-  /// they become part of the weights, w * f is rounded by at most 2^-25 below the normal range. The largest |w * f| is
-  /// at least 2^-14, as weights that are all below stay float32. So w is off by at most 2^-25 / |f| <= 2^-11 max |w|.
+  /// The largest constant that a node multiplies its operand by; 0: it is no such node.
+  double scale_of(const Node &n) const {
+    const auto *a = std::get_if<graph::BinaryAttrs>(&n.attrs);
+    if (!a || (a->kind != BinaryKind::Mul && a->kind != BinaryKind::Div)) return 0;
+    double most = 0;
+    for (ValueId v : n.inputs) {
+      if (!g_.is_constant(v)) continue;
+      for (int64_t i = 0; i < g_[v].constant->count(); ++i) {
+        const double number = std::fabs(cpu::load(*g_[v].constant, i));
+        most = std::max(most, a->kind == BinaryKind::Mul ? number : 1 / number);
+      }
+    }
+    return most;
+  }
+
+  /// Half a unit of the largest weight of a product whose operand or result is multiplied by constants, of float16,
+  /// else 0. Where they become part of the weights, w * f is rounded by at most 2^-25 below the normal range. The
+  /// largest |w * f| is at least 2^-14, as weights that are all below stay float32. So w is off by at most 2^-25 / |f|
+  /// <= 2^-11 max |w|.
   double scaled_step(const Node &n, ValueId v) const {
-    const auto scales = [this](const Node &r) {
-      const auto *a = std::get_if<graph::BinaryAttrs>(&r.attrs);
-      return a && (a->kind == BinaryKind::Mul || a->kind == BinaryKind::Div) &&
-             std::ranges::any_of(r.inputs, [this](ValueId x) { return g_.is_constant(x); });
-    };
-    if (half_ != Dtype::F16 || !g_.is_constant(v) || !read_by(n.output, scales)) return 0;
+    if (half_ != Dtype::F16 || !g_.is_constant(v)) return 0;
+    const int maker = made_[graph::at(n.inputs[0])];
+    const bool scaled = maker >= 0 && scale_of(g_.nodes[static_cast<size_t>(maker)]) > 0;
+    if (!scaled && !read_by(n.output, [this](const Node &r) { return scale_of(r) > 0; })) return 0;
     double most = 0;
     for (int64_t i = 0; i < g_[v].constant->count(); ++i)
       most = std::max(most, std::fabs(cpu::load(*g_[v].constant, i)));
@@ -521,8 +535,17 @@ class Evaluation {
     NPU_TRY(evaluate(n, {&ar, &br, nullptr}, parts[2]));
     const int64_t terms =
         n.op == Op::MatMul ? a.shape.back() : graph::element_count(b.shape) / std::max<int64_t>(b.shape[0], 1);
+    double scale = 1;  // of the reader that multiplies the result: the weights may contain it
+    read_by(n.output, [&](const Node &r) {
+      scale = std::max(scale, scale_of(r));
+      return false;
+    });
     for (int64_t i = 0; i < middle.count(); ++i) {
       const double m = cpu::load(middle, i);
+      if (cpu::load(size, i) * scale > std::numeric_limits<float>::max()) {
+        put(out, i, kAny);
+        continue;
+      }
       double radius = (4 + static_cast<double>(terms)) * kUlp * (cpu::load(size, i) + std::fabs(m));
       for (const Tensor &part : parts) radius += cpu::load(part, i) * (1 + static_cast<double>(terms) * kUlp);
       put(out, i, {m - radius, m + radius});

@@ -685,6 +685,27 @@ TEST(Reals, ScaledInputsOfProducts) {
   }
 }
 
+/// An output of the network is float32, and a scaled product that reads it does so as well.
+TEST(Reals, ScaledOutputsInFrontOfProducts) {
+  OnnxBuilder b(17);
+  const std::string y =
+      b.op("MatMul", {b.input({4, 4}, "x"), b.constant({4, 4}, {2, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2})});
+  b.output(y);
+  b.output(same(b, b.op("Mul", {y, b.scalar(0x1p-4f)}), 4));
+  ASSERT_NO_FATAL_FAILURE(expect_like_single(b, {tensor({4, 4}, {60000, -50000, 40000, 1})}, 2));
+}
+
+/// A logarithm of a softmax is as low as the mask that it reads, and a mask itself: where another one masks the rest,
+/// all are equal.
+TEST(Reals, LogarithmsOfMasksAreMasks) {
+  OnnxBuilder b(17);
+  const std::string logarithm = b.op("LogSoftmax", {b.input({4, 4}, "mask")});
+  b.output(b.op("Softmax", {b.op("Add", {logarithm, b.input({4, 4}, "rest")})}));
+  std::vector<float> rest;
+  for (float c : kCounts) rest.push_back(c > 0 ? kLowest : 0);
+  ASSERT_NO_FATAL_FAILURE(expect_like_single(b, {tensor({4, 4}, masks(kLowest)), tensor({4, 4}, rest)}, 3, 1));
+}
+
 /// The difference to a maximum or minimum is never on the wrong side, of whatever numbers.
 TEST(Reals, NothingIsAboveItsMaximum) {
   OnnxBuilder b(17);
