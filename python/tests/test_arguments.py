@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import sys
+import tempfile
 import unittest
 import warnings
 
@@ -210,9 +211,8 @@ class Calls:
         value = v.pick(None, True, v.number(), v.text(), v.shape(), v.dtype(), v.value(), {v.text(): v.value()},
                        {"x": v.shape()}, {"x": v.dtype()}, [v.value()], [{v.text(): v.value()}])
         name = v.pick(*compiler.OPTIONS, v.text(), "help")
-        folder = os.path.join(self.folder, str(v.random.randrange(1 << 60)))
-        os.mkdir(folder)
-        compiler.arguments({str(name).replace("-", "_"): value}, folder)
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            compiler.arguments({str(name).replace("-", "_"): value}, folder)
 
     def trace(self):
         with qnpu.trace(self.values.pick(self.values.text(), self.values.number(), None, Rude())):
