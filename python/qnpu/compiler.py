@@ -187,6 +187,10 @@ def _samples(samples: Iterable[Any], folder: str) -> str:
     """A folder with arrays, or with dicts of arrays, for the compiler."""
     path = os.path.join(folder, "samples")
     os.mkdir(path)
+    free = shutil.disk_usage(path).free
+    if isinstance(samples, np.ndarray) and samples.ndim and samples.nbytes + len(samples) * 4096 > free:
+        raise CompileError(f"calibrate: shape {list(samples.shape)}: {len(samples)} samples, {samples.nbytes} bytes, "
+                           f"but {path} has room for {free}")
     for number, sample in enumerate(samples):
         if isinstance(sample, Mapping):
             _save_arrays(os.path.join(path, f"{number:06}.npz"), sample)

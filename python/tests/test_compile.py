@@ -80,6 +80,12 @@ class Compile(support.Test):
             self.fails("calibrate: sample 0: ", qnpu.compile, support.digits_model(), quantize="int8",
                        calibrate=[sample], kind=qnpu.CompileError)
 
+    def test_samples_that_no_disk_can_hold(self):
+        for shape in ((2**20, 2**20), (2**40,)):
+            self.fails(f"calibrate: shape {list(shape)}: {shape[0]} samples, 4398046511104 bytes", qnpu.compile,
+                       support.digits_model(), quantize="int8", calibrate=np.broadcast_to(np.float32(0), shape),
+                       kind=qnpu.CompileError)
+
     def test_sample_names_that_no_file_can_hold(self):
         sample = np.zeros((1, 1, 28, 28), np.float32)
         for name in ("\udcff", "a\0b", "", 5, "n" * 70000):
