@@ -20,14 +20,14 @@ struct qnpu_slot {
 	dma_addr_t rings_dma;
 };
 
-/* The contexts that have a queue pair, and those that wait for one. */
+/* Multiplexes the device's queue pairs among contexts. */
 struct qnpu_attach {
-	struct mutex slots_lock;	/* for both below, which only grow; memory is allocated */
+	struct mutex slots_lock;	/* for both below, which only grow; held over allocations */
 	struct qnpu_slot slots[NPU_MAX_QUEUES];
-	u32 slot_count;			/* pairs with memory, from number 0 on */
+	u32 slot_count;			/* slots with memory, from number 0 on */
 
-	spinlock_t lock;		/* for @waiting; inside of qnpu_hw_queue.lock */
-	struct list_head waiting;	/* queues with jobs and without a pair */
+	spinlock_t lock;		/* for @waiting; inside qnpu_hw_queue.lock */
+	struct list_head waiting;	/* queues with jobs but no queue pair */
 
 	struct mutex mutex;		/* held while @work attaches a queue */
 	struct delayed_work work;

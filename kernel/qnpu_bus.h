@@ -9,18 +9,18 @@ struct pci_driver;
 struct platform_driver;
 struct qnpu_device;
 
-/* The parts that depend on the bus. Shared code calls these, and does not ask for the bus. */
+/* Operations that depend on the bus; shared code goes through these only. */
 struct qnpu_bus_ops {
 	u32 kind;	/* DRM_NPU_BUS_ */
-	bool line;	/* the one interrupt is a level, and LINE_STATUS keeps it up */
+	bool line;	/* the single interrupt is level-triggered, held up by LINE_STATUS */
 
 	/* Allocate at most @want interrupts for npu->irq.vectors; returns their number. */
 	int (*irqs)(struct qnpu_device *npu, u32 want);
-	/* Make registers answer, as after power-on. Under reset_lock, as the next, or in probe. */
+	/* Power on until registers respond. Like the next two: in probe or under reset_lock. */
 	int (*power_on)(struct qnpu_device *npu);
-	/* Let a device that was reset reach memory. NULL: it can. */
+	/* Enable DMA of a device that was reset. NULL: always enabled. */
 	void (*let_on)(struct qnpu_device *npu);
-	/* Keep the device from memory, whatever it does. */
+	/* Block the device's DMA, even if the device ignores resets. */
 	void (*cut_off)(struct qnpu_device *npu);
 };
 

@@ -14,15 +14,15 @@ struct qnpu_device;
 struct qnpu_vm;
 struct ttm_resource;
 
-/* The driver's own queue of the card, which zeroes and moves memory. */
+/* The driver's own hardware queue, which zeroes and moves memory. */
 struct qnpu_copy {
-	struct qnpu_ctx *ctx;		/* queue, NULL: the CPU does all; drm_dev_enter() */
-	struct qnpu_vm *vm;		/* its address space */
-	struct drm_mm_node card;	/* where buffers' part of the DDR is mapped in vm */
-	struct mutex lock;		/* commands and paused_until; held while a job runs */
-	struct npu_cmd_copy *commands;	/* commands of one job, coherent; freed by a removal */
-	struct drm_mm_node commands_node; /* where that is mapped in vm */
-	unsigned long paused_until;	/* no jobs before, as all cores were busy; jiffies */
+	struct qnpu_ctx *ctx;		/* queue; NULL: the CPU does all; inside drm_dev_enter() */
+	struct qnpu_vm *vm;		/* address space of @ctx */
+	struct drm_mm_node card;	/* mapping of the DDR that buffers can use, in @vm */
+	struct mutex lock;		/* for @commands and @paused_until; held while a job runs */
+	struct npu_cmd_copy *commands;	/* commands of one job, coherent; freed on removal */
+	struct drm_mm_node commands_node; /* mapping of @commands in @vm */
+	unsigned long paused_until;	/* jiffies; no jobs until then, as all cores were busy */
 };
 
 int qnpu_copy_init(struct qnpu_device *npu);

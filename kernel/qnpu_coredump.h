@@ -12,18 +12,18 @@ struct drm_printer;
 struct qnpu_ctx_job;
 struct qnpu_device;
 
-/* The dump that is being made: there is room for one. */
+/* The dump in progress; only one at a time. */
 struct qnpu_coredump {
-	unsigned long busy;		/* bit 0: a dump is made, and its maker owns all below */
+	unsigned long busy;		/* bit 0: dump in progress, its maker owns all below */
 	struct ratelimit_state limit;
-	struct work_struct work;	/* writes the text if need be, and publishes it */
-	struct qnpu_ctx_job *job;	/* with a reference */
+	struct work_struct work;	/* writes @text unless it is there, then publishes it */
+	struct qnpu_ctx_job *job;	/* failed job, with a reference */
 	const char *reason;
 	u32 asid;			/* address space of the job when it failed */
-	bool completed;			/* cqe is there */
+	bool completed;			/* @cqe is valid */
 	struct npu_cqe cqe;
-	char *text;			/* NULL: not yet written */
-	size_t used;			/* characters */
+	char *text;			/* text of the dump; NULL: not yet written */
+	size_t used;			/* bytes of @text in use */
 };
 
 void qnpu_coredump_init(struct qnpu_device *npu);

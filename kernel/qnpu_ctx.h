@@ -19,55 +19,55 @@ struct qnpu_device;
 struct qnpu_vm;
 struct vm_area_struct;
 
-/* Identifiers of contexts are page numbers of their fence pages, below those of GEM objects. */
+/* Context ids are page offsets of fence pages in mmap(), below those of GEM objects. */
 #define QNPU_MAX_CTX_ID		(DRM_FILE_PAGE_OFFSET_START - 1)
 
-#define QNPU_CTX_RESULTS	256	/* results that are remembered, see struct drm_npu_wait */
-#define QNPU_CTX_FAULTS		32	/* failures whose details are remembered */
-#define QNPU_CTX_MAX_JOBS	64	/* unfinished jobs before a submission waits */
+#define QNPU_CTX_RESULTS	256	/* results kept, see struct drm_npu_wait */
+#define QNPU_CTX_FAULTS		32	/* failures whose details are kept */
+#define QNPU_CTX_MAX_JOBS	64	/* unfinished jobs; beyond these a submission blocks */
 
-/* The result of a job. */
+/* Result of a job. */
 struct qnpu_result {
 	u64 cycles;			/* modelled cycles */
 	int error;			/* 0 or negative errno */
 };
 
-/* A context: a queue of the device, and the results of its jobs. */
+/* A context: a software queue, and the results of its jobs. */
 struct qnpu_ctx {
-	struct kref kref;		/* file, calls, jobs, fences, mappings of the fence page */
-	struct rcu_head rcu;		/* fences are read under RCU, and point here */
+	struct kref kref;		/* held by file, calls, jobs, fences, fence page mappings */
+	struct rcu_head rcu;		/* RCU readers of fences dereference the context */
 	struct qnpu_device *npu;	/* valid until killed, and while jobs exist */
 	struct qnpu_vm *vm;		/* address space; NULL once killed */
 	struct list_head link;		/* in npu->ctxs until killed, under hw_lock */
 	u32 id;				/* in the file */
-	u32 core_mask;			/* cores for its jobs */
-	bool internal;			/* the driver's own, see qnpu_copy.c; fences stay inside */
-	bool killed;			/* the queue is gone, under kill_lock */
+	u32 core_mask;			/* cores that its jobs may use */
+	bool internal;			/* the driver's own, see qnpu_copy.c; fences stay private */
+	bool killed;			/* the queue is shut down, under kill_lock */
 	bool orphaned;			/* killed; jobs that wait for fences hold the device */
-	int dead;			/* what submissions return once it is being killed, or 0 */
+	int dead;			/* errno of new submissions once a kill has begun, or 0 */
 	struct mutex kill_lock;		/* serialises qnpu_ctx_kill() */
 
-	struct qnpu_hw_queue queue;	/* its lock protects the results below */
-	struct work_struct kick_work;	/* fences have signalled that jobs of the queue wait for */
-	struct delayed_work watch_work;	/* the watchdog; runs while the queue has jobs */
-	unsigned long timeout;		/* period of the watchdog, jiffies */
+	struct qnpu_hw_queue queue;	/* @queue.lock also protects the results below */
+	struct work_struct kick_work;	/* pushes jobs whose in-fences have signalled */
+	struct delayed_work watch_work;	/* watchdog; pending while the queue has jobs */
+	unsigned long timeout;		/* watchdog period, jiffies */
 
-	spinlock_t fence_lock;		/* lock of the jobs' fences; inside of the queue's lock */
+	spinlock_t fence_lock;		/* lock of the jobs' fences; inside queue.lock */
 	u64 fence_context;		/* timeline of the jobs' fences */
-	struct page *fence_page;	/* struct npu_fence for users, written by the device */
+	struct page *fence_page;	/* struct npu_fence, mapped by users, set by the device */
 	dma_addr_t fence_dma;		/* its bus address; unmapped once killed */
 
-	struct mutex submit_lock;	/* keeps numbers, queue and waits for room in one order */
+	struct mutex submit_lock;	/* keeps seqnos, queue and waits for room in one order */
 	wait_queue_head_t wait;		/* woken when a job is finished */
-	u64 submitted;			/* last number given; written under submit_lock */
+	u64 submitted;			/* last seqno assigned; written under submit_lock */
 
-	/* Under the queue's lock. */
-	u64 completed;			/* all jobs up to this one are finished */
+	/* Protected by queue.lock. */
+	u64 completed;			/* all jobs up to this seqno are finished */
 	u64 errors;			/* jobs that failed by themselves */
-	u64 victims;			/* jobs lost to a failure of another one */
+	u64 victims;			/* jobs lost to another job's failure */
 	u64 fault_count;
-	struct drm_npu_fault faults[QNPU_CTX_FAULTS];	/* ring of the last ones */
-	struct qnpu_result results[QNPU_CTX_RESULTS];	/* ring by number */
+	struct drm_npu_fault faults[QNPU_CTX_FAULTS];	/* ring of the last @fault_count */
+	struct qnpu_result results[QNPU_CTX_RESULTS];	/* ring indexed by seqno */
 };
 
 static inline struct qnpu_ctx *qnpu_ctx_get(struct qnpu_ctx *ctx)
@@ -77,7 +77,7 @@ static inline struct qnpu_ctx *qnpu_ctx_get(struct qnpu_ctx *ctx)
 	return ctx;
 }
 
-/* Has a context unfinished jobs? */
+/* Returns true if the context has unfinished jobs. */
 static inline bool qnpu_ctx_is_busy(const struct qnpu_ctx *ctx)
 {
 	return READ_ONCE(ctx->completed) != READ_ONCE(ctx->submitted);

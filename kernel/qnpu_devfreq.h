@@ -9,18 +9,18 @@
 
 struct qnpu_device;
 
-/* What the cores had counted when somebody looked. */
+/* A sample of the cores' busy counters. */
 struct qnpu_busy {
-	u64 card_ns;			/* when that was, by the card's clock; 0: never */
+	u64 card_ns;			/* device time of the sample; 0: no sample yet */
 	u64 busy_ns[NPU_MAX_CORES];	/* time in which each core had a job */
 };
 
-/* The device's clock; state and load are under the lock of devfreq. */
+/* Clock state; @state and @last are under devfreq's lock. */
 struct qnpu_clock {
-	u32 state;			/* restored after a reset */
-	struct qnpu_busy last;		/* at the last request for the load */
+	u32 state;			/* current state, restored after a reset */
+	struct qnpu_busy last;		/* sample of the last load request */
 	struct devfreq_dev_profile profile; /* constant after probe */
-	struct devfreq *devfreq;	/* NULL: the clock stays at its highest */
+	struct devfreq *devfreq;	/* NULL: the clock stays at its highest state */
 };
 
 void qnpu_devfreq_init(struct qnpu_device *npu);

@@ -26,35 +26,35 @@
 
 struct qnpu_hw_queue;
 
-/* Events since probe. */
+/* Event counts since probe. */
 struct qnpu_counters {
 	atomic_t core_resets;		/* resets of single cores */
-	atomic_t aborted_jobs;		/* jobs that the watchdog has killed */
-	atomic_t thermal_events;	/* crossings of the temperature limit, both ways */
+	atomic_t aborted_jobs;		/* jobs that the watchdog has aborted */
+	atomic_t thermal_events;	/* crossings of the temperature limit, up and down */
 	atomic64_t done_ns[NPU_MAX_CORES]; /* last completion seen on each core, ktime_get_ns() */
 };
 
 /* Utilization of the cores, under qnpu_sysfs_lock. */
 struct qnpu_utilisation {
-	struct qnpu_busy last;		/* start of the present interval */
-	u32 percent[NPU_MAX_CORES];	/* of each core in the interval before */
+	struct qnpu_busy last;		/* start of the current interval */
+	u32 percent[NPU_MAX_CORES];	/* utilization of each core in the previous interval */
 };
 
-/* A device. Lives until the last reference to drm, perhaps long after the hardware is gone. */
+/* A device. Freed with the last reference to @drm, which may be long after the unplug. */
 struct qnpu_device {
 	struct drm_device drm;		/* its parent is the PCI function or the platform device */
 	const struct qnpu_bus_ops *bus;
 
 	/* Constant after probe; regs and ddr are valid inside qnpu_device_enter(). */
-	bool runtime_pm;		/* it is switched off while unused */
-	bool coherent;			/* it and the CPU see each other's caches */
+	bool runtime_pm;		/* powered off while unused */
+	bool coherent;			/* device and CPU snoop each other's caches */
 	void __iomem *regs;		/* BAR0 */
-	void __iomem *ddr;		/* BAR2, write-combined; NULL: no memory of its own */
+	void __iomem *ddr;		/* BAR2, write-combined; NULL: no local memory */
 	resource_size_t ddr_phys;	/* CPU physical address of BAR2 */
 	resource_size_t ddr_mapped;	/* size of BAR2 */
-	struct drm_npu_dev_info info;	/* the identity registers */
+	struct drm_npu_dev_info info;	/* identity registers */
 	u32 asids;			/* entries of the ASID table */
-	u32 max_ring_log2;		/* largest ring */
+	u32 max_ring_log2;		/* largest ring, log2 of entries */
 
 	struct qnpu_mem mem;
 	struct qnpu_copy copy;
@@ -63,13 +63,13 @@ struct qnpu_device {
 	struct qnpu_attach attach;
 
 	/*
-	 * Read-locked by qnpu_device_enter(), write-locked over each reset. Outside of hw_lock. No
-	 * memory is allocated and no job is waited for under it: the end of a job may wait for it.
+	 * Read-locked by qnpu_device_enter(), write-locked over each reset. Outside hw_lock. Job
+	 * completion may depend on it, so its holders neither allocate memory nor wait for jobs.
 	 */
 	struct rw_semaphore reset_lock;
 	/*
-	 * Serialises start, stop and reset of queues and of the device. Held over waits for the
-	 * device, never over waits for a job, and never while memory is allocated.
+	 * Serialises start, stop and reset of queues and device. Held over waits for the device,
+	 * but not over waits for jobs or memory allocations.
 	 */
 	struct mutex hw_lock;
 
@@ -80,12 +80,12 @@ struct qnpu_device {
 	u32 reset_cause;		/* DRM_NPU_CAUSE_ of the last reset or stop; hw_lock */
 
 	/* Written under reset_lock. */
-	bool offline;			/* after an error of the bus, until it is repaired */
-	bool asleep;			/* the device sleeps, with the system or alone */
-	bool wedged;			/* a reset did not help: the device is left alone */
-	u32 losses;			/* times that a lost card came back, its memory empty */
-	unsigned long offline_until;	/* it is given up then, jiffies */
-	struct drm_npu_status_info kept; /* what was counted before it slept */
+	bool offline;			/* unusable after a bus error, until the bus is repaired */
+	bool asleep;			/* suspended, by system sleep or runtime PM */
+	bool wedged;			/* resets failed; the device is not accessed any more */
+	u32 losses;			/* number of returns of a lost card, with empty memory */
+	unsigned long offline_until;	/* jiffies at which an offline device is declared lost */
+	struct drm_npu_status_info kept; /* counters saved at suspend */
 	wait_queue_head_t online_wait;	/* woken when offline or asleep ends */
 
 	struct qnpu_counters counters;
@@ -93,11 +93,11 @@ struct qnpu_device {
 	struct qnpu_clock clock;	/* clock state that devfreq chooses */
 	struct qnpu_coredump coredump;
 
-	struct workqueue_struct *timeout_wq; /* ordered: no two watchdogs run at once */
+	struct workqueue_struct *timeout_wq; /* ordered, so that watchdogs never run concurrently */
 	bool reset_wanted;		/* see qnpu_recover_request(); cleared by a reset */
-	struct work_struct event_work;	/* handles events that need a sleeping context */
-	struct delayed_work pulse_work;	/* looks at a device that raises no interrupt */
-	struct work_struct lost_work;	/* reports a lost device to user space */
+	struct work_struct event_work;	/* handles events in process context */
+	struct delayed_work pulse_work;	/* polls a device that raises no interrupt */
+	struct work_struct lost_work;	/* sends the uevent of a lost device */
 };
 
 static inline struct qnpu_device *to_qnpu_device(struct drm_device *drm)
@@ -125,7 +125,7 @@ static inline void qnpu_write64(struct qnpu_device *npu, u32 reg, u64 value)
 	writeq(value, npu->regs + reg);
 }
 
-/* The device is absent or dead, or has no power: all registers read as ones. */
+/* Returns true if a register read as ones: the device is absent, dead, or unpowered. */
 static inline bool qnpu_is_gone(u32 value)
 {
 	return value == ~0u;
@@ -147,7 +147,7 @@ static inline void qnpu_bus_cut_off(struct qnpu_device *npu)
 	npu->bus->cut_off(npu);
 }
 
-/* May the device be touched? Certain with reset_lock or hw_lock held. */
+/* Returns true if the device may be accessed. Stable under reset_lock or hw_lock. */
 static inline bool qnpu_device_is_up(const struct qnpu_device *npu)
 {
 	return !READ_ONCE(npu->wedged) && !READ_ONCE(npu->offline) && !READ_ONCE(npu->asleep);

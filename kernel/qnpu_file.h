@@ -16,15 +16,15 @@ struct qnpu_vm;
 /* An open file. */
 struct qnpu_file {
 	struct qnpu_device *npu;
-	struct mutex lock;		/* serialises the creation of vm */
-	struct qnpu_vm *vm;		/* address space, or NULL; constant once it is created */
-	struct xarray ctxs;		/* contexts by id; has a lock of its own */
+	struct mutex lock;		/* serialises the creation of @vm */
+	struct qnpu_vm *vm;		/* address space or NULL; constant once created */
+	struct xarray ctxs;		/* contexts by id; has its own lock */
 };
 
-/* Events for qnpu_watch.ko, about a struct drm_file. Its process gets a handle. */
+/* Event for qnpu_watch.ko, with a struct drm_file: the current process gets a handle. */
 #define QNPU_FILE_GETS_BO	0
 
-/* A handle is being closed, perhaps with the file; the buffer still has its address. */
+/* Event: a handle is being closed, perhaps with its file; the buffer still has its address. */
 #define QNPU_FILE_LOSES_BO	1
 
 extern struct blocking_notifier_head qnpu_file_notifiers;

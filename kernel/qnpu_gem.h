@@ -12,7 +12,7 @@
 #include <drm/ttm/ttm_placement.h>
 #include <drm/ttm/ttm_resource.h>
 
-/* Larger requests are nonsense, and could overflow sums of sizes. */
+/* Upper limit of a buffer, so that sums of sizes cannot overflow. */
 #define QNPU_BO_MAX_SIZE	BIT_ULL(40)
 
 struct dma_buf;
@@ -23,47 +23,47 @@ struct qnpu_userptr;
 struct qnpu_vm;
 struct sg_table;
 
-/* What a submission that waits for card memory wants of a buffer. */
+/* Claim on a buffer by the oldest submission that waits for card memory. */
 enum qnpu_claim {
-	QNPU_CLAIM_NONE,		/* nothing */
-	QNPU_CLAIM_USE,			/* it names the buffer: nobody moves it out meanwhile */
-	QNPU_CLAIM_ROOM,		/* the room of the buffer, once its jobs are finished */
+	QNPU_CLAIM_NONE,		/* no claim */
+	QNPU_CLAIM_USE,			/* the submission uses the buffer; eviction is forbidden */
+	QNPU_CLAIM_ROOM,		/* the buffer is evicted for its memory once it is idle */
 };
 
-/* A buffer. */
+/* A buffer object. */
 struct qnpu_bo {
-	struct ttm_buffer_object tbo;	/* base class; TTM's object, and in it the GEM object */
+	struct ttm_buffer_object tbo;	/* base class, which contains the GEM object */
 	u32 flags;			/* DRM_NPU_BO_CARD, _SYSTEM, _PINNED, _READONLY; constant */
-	struct dma_buf *dma_buf;	/* imported dma-buf, with a reference; NULL: none */
-	u64 maker;			/* drm_file.client_id of its first file; 0 for imports */
-	u32 handle;			/* handle in that file */
+	struct dma_buf *dma_buf;	/* imported dma-buf, with a reference, or NULL */
+	u64 maker;			/* drm_file.client_id of the creator; 0 for imports */
+	u32 handle;			/* handle in the creator's file */
 	struct list_head external_link;	/* in qnpu_mem.external while mapped; external_lock */
-	struct qnpu_vm *owner;		/* address space of its maker, with a reference, or NULL */
-	struct mem_cgroup *memcg;	/* cgroup that pays for it, with a reference, or NULL */
-	struct qnpu_userptr *userptr;	/* pinned memory of a process, owned; NULL: none */
-	struct page *dummy;		/* what is mapped of a lost device; reservation lock */
-	bool sealed;			/* no CPU access, no writing job; reservation lock */
-	bool uncached;			/* it has been mapped past the caches; set once */
-	bool lost;			/* contents lost before it moved; reservation lock */
-	bool refused;			/* the card had no room for it; reservation lock */
-	u32 losses;			/* qnpu_device.losses at valid contents; reservation lock */
-	atomic_t leaving;		/* it takes no new jobs, since it is to move */
+	struct qnpu_vm *owner;		/* creator's address space, with a reference, or NULL */
+	struct mem_cgroup *memcg;	/* cgroup charged for it, with a reference, or NULL */
+	struct qnpu_userptr *userptr;	/* pinned memory of a process, owned, or NULL */
+	struct page *dummy;		/* for CPU mappings of a lost device; resv lock */
+	bool sealed;			/* no CPU access, no jobs that write; resv lock */
+	bool uncached;			/* ever mapped uncached; never cleared */
+	bool lost;			/* contents were lost before it moved; resv lock */
+	bool refused;			/* the card had no room for it; resv lock */
+	u32 losses;			/* qnpu_device.losses at valid contents; resv lock */
+	atomic_t leaving;		/* nonzero: takes no new jobs, as it is about to move */
 	struct list_head resident_link;	/* in qnpu_mem.resident while on the card; claim_lock */
 	struct list_head claim_link;	/* in qnpu_residency.claims of the claimant; claim_lock */
-	enum qnpu_claim claim;		/* what the claimant wants; claim_lock */
-	u32 mem_type;			/* TTM_PL_ or QNPU_BO_NOWHERE; reservation lock */
-	struct mutex vma_lock;		/* protects vmas; outside of qnpu_vm.lock */
-	struct list_head vmas;		/* address spaces that the buffer has an address in */
+	enum qnpu_claim claim;		/* claim_lock */
+	u32 mem_type;			/* TTM_PL_ or QNPU_BO_NOWHERE; resv lock */
+	struct mutex vma_lock;		/* protects vmas; outside qnpu_vm.lock */
+	struct list_head vmas;		/* its mapping in each address space */
 };
 
-/* A buffer that has not got memory yet, or any more. */
+/* The buffer has no memory yet, or no longer. */
 #define QNPU_BO_NOWHERE	U32_MAX
 
-/* Memory that a file has handles of, bytes. */
+/* Memory behind a file's handles, bytes. */
 struct qnpu_gem_usage {
-	struct drm_memory_stats card;	/* buffers for the card; resident is without evicted ones */
-	struct drm_memory_stats system;	/* system buffers; resident is with evicted ones */
-	u64 evicted;			/* card buffers that are in system memory at present */
+	struct drm_memory_stats card;	/* card buffers; resident excludes evicted ones */
+	struct drm_memory_stats system;	/* system buffers; resident includes evicted card buffers */
+	u64 evicted;			/* card buffers currently in system memory */
 	u64 largest;			/* size of the largest buffer */
 };
 
@@ -77,27 +77,27 @@ static inline struct qnpu_bo *gem_to_qnpu_bo(struct drm_gem_object *obj)
 	return container_of(obj, struct qnpu_bo, tbo.base);
 }
 
-/* Bytes that a buffer has, or wants, of the card. */
+/* Returns the bytes that a buffer uses, or would use, on the card. */
 static inline u64 qnpu_bo_card_bytes(const struct qnpu_bo *bo)
 {
 	return bo->flags & DRM_NPU_BO_CARD ? bo->tbo.base.size : 0;
 }
 
-/* Is a card buffer in system memory? Without the reservation lock the answer is soon old. */
+/* Returns true if a card buffer is in system memory; racy without the reservation lock. */
 static inline bool qnpu_bo_is_evicted(const struct qnpu_bo *bo)
 {
 	return bo->flags & DRM_NPU_BO_CARD && READ_ONCE(bo->mem_type) == TTM_PL_TT;
 }
 
-/* Is a buffer in system memory? With the reservation lock held. */
+/* Returns true if a buffer is in system memory. Reservation lock held. */
 static inline bool qnpu_bo_is_in_system(const struct qnpu_bo *bo)
 {
 	return bo->tbo.resource->mem_type != TTM_PL_VRAM;
 }
 
 /*
- * Is a buffer where jobs use it? With the reservation lock held. A card buffer that another device
- * uses, too, is where that one can reach it.
+ * Returns true if a buffer is where jobs use it: a card buffer on the card, unless another device
+ * has attached to it. Reservation lock held.
  */
 static inline bool qnpu_bo_is_home(const struct qnpu_bo *bo)
 {

@@ -13,17 +13,17 @@ struct qnpu_ctx_job;
 struct qnpu_device;
 struct qnpu_vector;
 
-/* Entries of both rings; one stays free, since a full ring looks like an empty one. */
+/* Entries of each ring; one stays free to tell a full ring from an empty one. */
 #define QNPU_RING_LOG2		5
 #define QNPU_RING_ENTRIES	BIT(QNPU_RING_LOG2)
 #define QNPU_RING_JOBS		(QNPU_RING_ENTRIES - 1)
 
-/* Room for the largest descriptor, a multiple of the alignment of 64 bytes. */
+/* Size of the largest descriptor, rounded up to its alignment of 64 bytes. */
 #define QNPU_DESC_BYTES \
 	ALIGN(sizeof(struct npu_job) + NPU_MAX_CORES * sizeof(struct npu_stream) + \
 	      NPU_MAX_REGIONS * sizeof(struct npu_region), 64)
 
-/* The index of a queue without a queue pair. */
+/* Index of a queue without a queue pair. */
 #define QNPU_NO_QUEUE		U32_MAX
 
 /* DMA memory of a queue pair: both rings, and the descriptor of each entry of @sq. */
@@ -33,36 +33,36 @@ struct qnpu_rings {
 	u8 desc[QNPU_RING_ENTRIES][QNPU_DESC_BYTES] __aligned(64);
 };
 
-/* The jobs of a context, and its queue pair if it has one. */
+/* The jobs of a context, and its queue pair while it has one. */
 struct qnpu_hw_queue {
 	struct qnpu_device *npu;
 	struct qnpu_ctx *ctx;
-	u32 index;			/* of its queue pair, or QNPU_NO_QUEUE; under hw_lock */
+	u32 index;			/* queue pair, or QNPU_NO_QUEUE; under hw_lock */
 	u32 core_mask;
 	u32 priority;
-	struct qnpu_vector *vector;	/* of its completions */
+	struct qnpu_vector *vector;	/* receives its completions */
 	struct list_head link;		/* in the vector's list, under its lock */
 	struct list_head attach_link;	/* in qnpu_attach.waiting, under qnpu_attach.lock */
-	unsigned long attached;		/* jiffies at which it got the pair, under hw_lock */
+	unsigned long attached;		/* jiffies of the last attach, under hw_lock */
 	struct qnpu_rings *rings;
 	dma_addr_t rings_dma;
 
-	spinlock_t lock;	/* for all below and the context's results; taken in interrupts */
+	spinlock_t lock;	/* for all below and the context's results; taken in hard IRQ */
 	u32 sq_tail;		/* next entry to write */
 	u32 cq_head;		/* next entry to read */
 	u32 cq_told;		/* last cq_head written to the doorbell */
 	u32 cq_phase;		/* phase bit of a new completion */
-	struct list_head jobs;		/* without unsignalled fences, in order; skipped ones too */
-	struct list_head waiting;	/* behind them; the first one waits for fences */
-	u32 to_run;		/* how many of @jobs are not skipped; also read without the lock */
-	u32 on_card;		/* how many of these are in the ring, from the first; likewise */
+	struct list_head jobs;		/* no unsignalled in-fences, in order; also skipped jobs */
+	struct list_head waiting;	/* jobs after those; the first one waits for in-fences */
+	u32 to_run;		/* jobs in @jobs that are not skipped; also read locklessly */
+	u32 on_card;		/* the leading ones of these, in the ring; also read locklessly */
 	bool watched;		/* the watchdog's work is queued */
-	bool enabled;		/* the device takes entries */
-	bool distrusted;	/* a completion could not be true: none is taken until a reset */
-	int error;		/* of new jobs, once the queue is given up; else 0 */
-	u64 done_ns;		/* time at which the last job was finished */
+	bool enabled;		/* the device fetches entries */
+	bool distrusted;	/* an invalid completion was seen; none is taken until a reset */
+	int error;		/* errno of new jobs once the queue has failed, else 0 */
+	u64 done_ns;		/* completion time of the last job */
 	unsigned long done;	/* the same in jiffies */
-	u64 job_ns;		/* its time, from its writing or the end of the job before */
+	u64 job_ns;		/* run time of that job, from its write or the previous job's end */
 };
 
 /* With hw_lock or the queue's lock held; else the answer may be outdated. */

@@ -14,15 +14,15 @@ struct qnpu_hw_queue;
 /* One vector for events, and one for each of up to 16 groups of queues. */
 #define QNPU_MAX_VECTORS	17
 
-/* Reports of the cache watch taken at one interrupt: the line stays up if there are more. */
+/* Cache watch reports handled per interrupt; the line stays up if more are pending. */
 #define QNPU_IRQ_REPORTS	32
 
 /* An MSI-X vector, or the interrupt line of a SoC block. */
 struct qnpu_vector {
 	struct qnpu_device *npu;
-	u32 index;			/* number of the vector; 0 also carries events */
+	u32 index;			/* vector number; vector 0 also carries events */
 	int irq;			/* Linux interrupt number */
-	spinlock_t lock;		/* protects queues and reports; outside of queue locks */
+	spinlock_t lock;		/* protects queues and reports; outside queue locks */
 	struct list_head queues;	/* queues whose completions raise this vector */
 };
 

@@ -16,48 +16,48 @@ struct qnpu_ctx;
 struct qnpu_vm;
 struct qnpu_vma;
 
-/* Jobs of one submission. */
+/* Jobs per submission. */
 #define QNPU_SUBMIT_MAX_JOBS	64
 
-/* Points of timelines that the jobs of one submission signal. */
+/* Timeline points that the jobs of one submission signal. */
 #define QNPU_SUBMIT_MAX_POINTS	256
 
-/* Syncobjs of one job, in or out. */
+/* Syncobjs per job, in or out. */
 #define QNPU_JOB_MAX_SYNCS	256
 
-/* Signals when a job is finished; may outlive the job, the file and the device. */
+/* Signals when a job is finished; may outlive job, file and device. */
 struct qnpu_fence {
 	struct dma_fence base;
-	struct qnpu_ctx *ctx;		/* with a reference: it holds the lock */
+	struct qnpu_ctx *ctx;		/* with a reference, as it holds the fence's lock */
 };
 
-/* State of the watchdog for a job; used by its work only. */
+/* The watchdog's state for a job; only its work uses it. */
 struct qnpu_watch {
 	bool running;			/* the job was seen on a core */
-	unsigned long since;		/* jiffies at which it was first */
-	u64 progress;			/* sum of its cores' PROGRESS at the last look */
-	u32 stalls;			/* looks in a row without progress, or at an idle device */
-	u32 resets;			/* of the device, since it had not begun the job */
+	unsigned long since;		/* jiffies when it was first seen there */
+	u64 progress;			/* sum of its cores' PROGRESS at the last check */
+	u32 stalls;			/* consecutive checks without progress, or device idle */
+	u32 resets;			/* device resets because the job did not start */
 };
 
-/* A syncobj that gets a job's fence. */
+/* A syncobj that receives a job's fence. */
 struct qnpu_out_sync {
 	struct drm_syncobj *syncobj;	/* with a reference */
-	struct dma_fence_chain *chain;	/* link for a timeline, NULL for a binary one */
-	u64 point;			/* of the timeline */
+	struct dma_fence_chain *chain;	/* chain link of a timeline; NULL for a binary syncobj */
+	u64 point;			/* point on the timeline */
 };
 
 /* A fence that a job waits for. */
 struct qnpu_dep {
-	struct dma_fence *fence;	/* with a reference; also a point of a timeline */
+	struct dma_fence *fence;	/* with a reference; may be a timeline point */
 	struct dma_fence_cb cb;		/* unused if the fence is of the job's own context */
 	struct qnpu_ctx_job *job;
 	struct qnpu_dep *next;		/* in qnpu_ctx_job.deps */
 	bool listens;			/* @cb has been added */
-	bool implicit;			/* of a buffer: its error does not matter */
+	bool implicit;			/* implicit fence of a buffer: errors are ignored */
 };
 
-/* Sizes of the arrays of a job. */
+/* Array sizes of a job. */
 struct qnpu_job_shape {
 	u32 streams;
 	u32 regions;
@@ -66,34 +66,34 @@ struct qnpu_job_shape {
 };
 
 /*
- * A job in the driver, one allocation with its arrays. Constant from its submission on, but for
- * what is under the queue's lock. The queue has a reference until the job is finished; the watchdog
- * has one while it looks at the job.
+ * A job, in one allocation with its arrays. Constant once submitted, but for fields under the
+ * queue's lock. The queue holds a reference until the job is finished, the watchdog while it checks
+ * the job.
  */
 struct qnpu_ctx_job {
-	refcount_t refs;		/* the last put releases what the job uses */
-	struct qnpu_ctx *ctx;		/* kept by @fence */
+	refcount_t refs;		/* the last put releases the job's resources */
+	struct qnpu_ctx *ctx;		/* pinned by @fence */
 	struct dma_fence *fence;	/* with a reference */
-	u64 seqno;			/* in the context, and the device's id of the job */
-	u32 killed;			/* DRM_NPU_CAUSE_ if the driver kills it; else 0 */
-	bool explicit;			/* no implicit fences */
-	bool large;			/* more than a page, so perhaps not contiguous */
+	u64 seqno;			/* in the context; also the device's id of the job */
+	u32 killed;			/* DRM_NPU_CAUSE_ if the driver has killed it, else 0 */
+	bool explicit;			/* ignores implicit fences */
+	bool large;			/* larger than a page, so perhaps not contiguous */
 
-	bool on_card;			/* in the ring; under the queue's lock, up to @taken */
+	bool on_card;			/* in the ring; the queue's lock covers all up to @taken */
 	bool begun;			/* it was on a core when its queue was suspended */
-	int skip_error;			/* not 0: the job is skipped */
-	struct list_head link;		/* in the queue's @jobs or @waiting */
-	u64 given_ns;			/* time at which it was written to the ring */
-	unsigned long taken;		/* jiffies at which its fences had signalled */
+	int skip_error;			/* if not 0, the job is skipped with this errno */
+	struct list_head link;		/* in @jobs or @waiting of the queue */
+	u64 given_ns;			/* time of the write to the ring */
+	unsigned long taken;		/* jiffies when its last in-fence had signalled */
 
-	atomic_t pending;		/* unsignalled foreign fences; plus one until queued */
-	u64 after;			/* job of the context to be finished before, or 0 */
+	atomic_t pending;		/* unsignalled foreign fences, plus 1 until queued */
+	u64 after;			/* seqno of the same context to wait for, or 0 */
 	int in_error;			/* of an in-fence that had failed before the submission */
 	u32 in_count;
-	struct qnpu_dep *in_deps;	/* memory for in-fences, @in_count of it in use */
+	struct qnpu_dep *in_deps;	/* storage for in-fences, of which @in_count are in use */
 	struct qnpu_dep *deps;		/* list of all fences that it waits for */
 
-	struct npu_job *desc;		/* descriptor as the device reads it */
+	struct npu_job *desc;		/* descriptor in the device's format */
 	u32 desc_bytes;
 	u32 region_count;		/* entries of @vmas */
 	u64 write_mask;			/* regions that the job may write */
@@ -102,8 +102,8 @@ struct qnpu_ctx_job {
 	struct qnpu_out_sync *out_syncs; /* used until the job is queued */
 	struct qnpu_watch watch;
 
-	struct qnpu_vm *releases;	/* its mappings wait for @release_work; or NULL */
-	struct work_struct release_work; /* takes locks that no end of a job waits for */
+	struct qnpu_vm *releases;	/* address space with mappings to drop, or NULL */
+	struct work_struct release_work; /* may take locks that jobs' completion must not take */
 };
 
 struct qnpu_ctx_job *qnpu_job_alloc(struct qnpu_ctx *ctx, const struct qnpu_job_shape *shape);

@@ -18,46 +18,46 @@ struct page;
 struct qnpu_device;
 
 /*
- * Memory that user space causes: charged to the memory cgroup of the caller. At its limit the call
- * fails; without __GFP_RETRY_MAYFAIL a process of the cgroup would be killed.
+ * Allocations on behalf of user space: charged to the caller's memory cgroup. At its limit they
+ * fail; __GFP_RETRY_MAYFAIL avoids the OOM killer.
  */
 #define QNPU_GFP_USER	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
-/* The card's DDR. */
+/* Allocator of the card's DDR. */
 struct qnpu_card_manager {
-	struct ttm_resource_manager base; /* TTM's part */
-	struct gpu_buddy buddy;		/* which parts are free, under lock */
+	struct ttm_resource_manager base; /* base class */
+	struct gpu_buddy buddy;		/* free blocks, under @lock */
 	struct mutex lock;		/* protects buddy */
 };
 
-/* Memory of a card. */
+/* Memory managers of a device. */
 struct qnpu_mem {
 	struct ttm_device ttm;		/* memory manager of both kinds */
 	struct qnpu_card_manager card;	/* card DDR, TTM_PL_VRAM */
 	struct ttm_resource_manager system; /* system memory, TTM_PL_TT */
-	struct list_head mapped;	/* pages (struct qnpu_tt) that are mapped for DMA */
+	struct list_head mapped;	/* struct qnpu_tt with DMA mappings */
 	struct mutex mapped_lock;	/* protects mapped; innermost */
-	struct list_head external;	/* buffers of memory of others that is mapped for DMA */
-	struct mutex external_lock;	/* protects external and what that has mapped; innermost */
-	atomic_t detaching;		/* imports that have left external and are still attached */
+	struct list_head external;	/* imported and pinned buffers with DMA mappings */
+	struct mutex external_lock;	/* protects external and its DMA mappings; innermost */
+	atomic_t detaching;		/* imports that are off @external but still attached */
 	struct mutex claim_lock;	/* protects waiters, resident and all claims; innermost */
-	struct list_head waiters;	/* struct qnpu_residency without room, oldest first */
-	struct list_head resident;	/* buffers on the card, in the order of their arrival */
-	atomic_t freed;			/* jobs that have freed their buffers; wraps */
-	wait_queue_head_t freed_wait;	/* woken when freed moves */
-	atomic_t failed_moves;		/* out of the card, for want of system memory; wraps */
+	struct list_head waiters;	/* struct qnpu_residency without memory, oldest first */
+	struct list_head resident;	/* buffers on the card, in order of arrival */
+	atomic_t freed;			/* counts jobs that have released their buffers; wraps */
+	wait_queue_head_t freed_wait;	/* woken when @freed changes */
+	atomic_t failed_moves;		/* evictions that failed for lack of system memory; wraps */
 	atomic64_t evicted;		/* bytes of card buffers in system memory */
-	atomic64_t evictions;		/* moves out of the card since the driver was bound */
+	atomic64_t evictions;		/* evictions since the driver was bound */
 };
 
-/* How full the card's DDR is, bytes. */
+/* Usage of the card's DDR, bytes. */
 struct qnpu_card_space {
-	u64 total;			/* that buffers can have */
+	u64 total;			/* available to buffers */
 	u64 free;			/* not in use */
 	u64 largest;			/* largest free block */
 };
 
-/* A stretch of a buffer that is contiguous for the card. */
+/* A range of a buffer that is contiguous for the card. */
 struct qnpu_mem_run {
 	u64 addr;			/* DDR offset or bus address */
 	u64 bytes;			/* length */

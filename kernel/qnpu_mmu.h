@@ -18,34 +18,34 @@ struct qnpu_pt;
 
 /* Page tables of a device, in system memory. */
 struct qnpu_mmu {
-	struct npu_asid_entry *asid_entries; /* ASID table, coherent memory; freed by a removal */
+	struct npu_asid_entry *asid_entries; /* ASID table, coherent memory; freed on removal */
 	dma_addr_t asid_table;		/* its bus address */
 	struct list_head live;		/* tables in use (struct qnpu_pt), under live_lock */
-	bool gone;			/* no table is mapped for DMA any more, under live_lock */
-	struct mutex live_lock;		/* protects live and gone; innermost */
-	atomic_t tables_used;		/* tables in live */
-	struct ida asids;		/* ASIDs in use; locks itself */
+	bool gone;			/* all tables' DMA mappings are gone, under live_lock */
+	struct mutex live_lock;		/* protects @live and @gone; innermost */
+	atomic_t tables_used;		/* length of @live */
+	struct ida asids;		/* ASIDs in use; has its own lock */
 	struct list_head idle;		/* spaces with an unused ASID, oldest first; inv_lock */
-	struct mutex inv_lock;		/* invalidation registers, ASIDs of spaces, generation */
-	u32 generation;			/* moves with each reset, which forgets all translations */
+	struct mutex inv_lock;		/* protects invalidation registers, ASIDs and @generation */
+	u32 generation;			/* counts resets, which flush the TLB */
 	wait_queue_head_t inv_wait;	/* woken when invalidations complete */
 };
 
-/* The ASID of an address space that has none. */
+/* The address space has no ASID. */
 #define QNPU_NO_ASID	(-1)
 
-/* An address space of the card; under the lock of its qnpu_vm, if not said otherwise. */
+/* A device address space; under the lock of its qnpu_vm unless noted otherwise. */
 struct qnpu_space {
-	struct qnpu_device *npu;	/* device */
-	struct qnpu_pt *root;		/* level 3 table */
-	int asid;			/* its number or QNPU_NO_ASID, under qnpu_mmu.inv_lock */
-	u32 users;			/* queues that use it, under qnpu_mmu.inv_lock */
+	struct qnpu_device *npu;
+	struct qnpu_pt *root;		/* root table (level 3) */
+	int asid;			/* ASID or QNPU_NO_ASID, under qnpu_mmu.inv_lock */
+	u32 users;			/* attached queues, under qnpu_mmu.inv_lock */
 	struct list_head idle;		/* in qnpu_mmu.idle, under qnpu_mmu.inv_lock */
 };
 
-/* What an address space consists of. */
+/* Statistics of an address space. */
 struct qnpu_space_usage {
-	u32 tables[NPU_PT_LEVELS];	/* tables of each level */
+	u32 tables[NPU_PT_LEVELS];	/* tables per level */
 	u32 small;			/* leaves that map a page */
 	u32 large;			/* leaves that map a block */
 };

@@ -12,18 +12,18 @@ struct qnpu_mem;
 struct qnpu_vma;
 struct task_struct;
 
-/* A submission whose buffers have to come to the card. */
+/* A submission whose buffers must become resident. */
 struct qnpu_residency {
-	struct qnpu_ctx *ctx;		/* its context */
+	struct qnpu_ctx *ctx;
 	struct qnpu_mem *mem;		/* memory of the device */
-	struct task_struct *task;	/* the submitter */
+	struct task_struct *task;	/* submitter */
 	struct list_head link;		/* in qnpu_mem.waiters while it waits; claim_lock */
-	struct list_head claims;	/* buffers that it has a claim on; claim_lock */
-	u64 missing;			/* bytes of its buffers that are not on the card yet */
-	u64 aside;			/* bytes evicted for it and not used yet; claim_lock */
+	struct list_head claims;	/* buffers claimed for it; claim_lock */
+	u64 missing;			/* bytes of its buffers that are not resident yet */
+	u64 aside;			/* bytes evicted for it and not yet used; claim_lock */
 	u32 seen;			/* qnpu_mem.freed before the attempt */
 	u32 failed_moves;		/* qnpu_mem.failed_moves before the attempt */
-	u32 tries;			/* attempts in a row that have raised it */
+	u32 tries;			/* consecutive attempts in which @failed_moves changed */
 };
 
 void qnpu_residency_init(struct qnpu_residency *residency, struct qnpu_ctx *ctx);

@@ -4,7 +4,7 @@
 
 #include <linux/sysfs.h>
 
-/* Made by the driver core after probe, taken away before remove. */
+/* Created by the driver core after probe, removed before remove(). */
 extern const struct attribute_group *qnpu_sysfs_groups[];
 
 #endif

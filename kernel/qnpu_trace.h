@@ -6,8 +6,8 @@
 #define QNPU_TRACE_H
 
 /*
- * Events under /sys/kernel/tracing/events/qnpu, described in docs/reference/uapi.md. A job is named
- * by its fence, "fence=CONTEXT:SEQNO", as in the dma_fence events.
+ * Events under /sys/kernel/tracing/events/qnpu, described in docs/reference/uapi.md. A job is
+ * identified by its fence, "fence=CONTEXT:SEQNO", as in the dma_fence events.
  */
 #include <linux/tracepoint.h>
 
@@ -64,7 +64,7 @@ TRACE_EVENT(qnpu_job_wait,
 		  __entry->in_context, __entry->in_seqno)
 );
 
-/* Given to the card; with an error: not given to it, because of that error. */
+/* Written to the ring; with an error: not written because of it. */
 TRACE_EVENT(qnpu_job_run,
 	TP_PROTO(struct qnpu_ctx_job *job, u32 tail, int error),
 	TP_ARGS(job, tail, error),
@@ -88,7 +88,7 @@ TRACE_EVENT(qnpu_job_run,
 		  __entry->context, __entry->seqno, __entry->queue, __entry->tail, __entry->error)
 );
 
-/* The fence is about to signal. Times are cycles of the core; zero without a completion. */
+/* The fence is about to signal. Times are core cycles; zero without a completion. */
 TRACE_EVENT(qnpu_job_done,
 	TP_PROTO(struct qnpu_ctx_job *job, int error, const struct npu_cqe *cqe),
 	TP_ARGS(job, error, cqe),
@@ -142,7 +142,7 @@ DECLARE_EVENT_CLASS(qnpu_job_recovery,
 		  __entry->seqno, __entry->queue, __entry->cores)
 );
 
-/* The watchdog aborts a job; if that fails, it resets the job's cores. */
+/* The watchdog aborts a job. If that fails, it resets the job's cores. */
 DEFINE_EVENT(qnpu_job_recovery, qnpu_job_abort,
 	TP_PROTO(struct qnpu_ctx_job *job, u32 cores), TP_ARGS(job, cores));
 DEFINE_EVENT(qnpu_job_recovery, qnpu_core_reset,
@@ -162,7 +162,7 @@ DECLARE_EVENT_CLASS(qnpu_device_event,
 	TP_printk("dev=%s resets=%u", __get_str(dev), __entry->resets)
 );
 
-/* A reset begins; then the device works again, or it is lost. */
+/* A reset begins; afterwards the device works again or is lost. */
 DEFINE_EVENT(qnpu_device_event, qnpu_device_reset, TP_PROTO(struct qnpu_device *npu), TP_ARGS(npu));
 DEFINE_EVENT(qnpu_device_event, qnpu_device_restart,
 	TP_PROTO(struct qnpu_device *npu), TP_ARGS(npu));
@@ -196,7 +196,7 @@ DECLARE_EVENT_CLASS(qnpu_ctx,
 		  __entry->priority, __entry->core_mask, __entry->error)
 );
 
-/* Killed: unfinished jobs end with the error. */
+/* The context is killed: unfinished jobs end with the error. */
 DEFINE_EVENT(qnpu_ctx, qnpu_ctx_create, TP_PROTO(struct qnpu_ctx *ctx), TP_ARGS(ctx));
 DEFINE_EVENT(qnpu_ctx, qnpu_ctx_kill, TP_PROTO(struct qnpu_ctx *ctx), TP_ARGS(ctx));
 
@@ -224,7 +224,7 @@ DECLARE_EVENT_CLASS(qnpu_bo,
 DEFINE_EVENT(qnpu_bo, qnpu_bo_create, TP_PROTO(struct qnpu_bo *bo), TP_ARGS(bo));
 DEFINE_EVENT(qnpu_bo, qnpu_bo_free, TP_PROTO(struct qnpu_bo *bo), TP_ARGS(bo));
 
-/* Places are numbers of TTM: 0 host, 1 host and seen by the card, 2 card; -1: nowhere. */
+/* TTM memory types: 0 system, 1 system and mapped for the device, 2 card; -1: none. */
 TRACE_EVENT(qnpu_bo_move,
 	TP_PROTO(struct qnpu_bo *bo, int from, int to),
 	TP_ARGS(bo, from, to),
@@ -246,7 +246,7 @@ TRACE_EVENT(qnpu_bo_move,
 		  __entry->size, __entry->from, __entry->to)
 );
 
-/* The card is asked to forget translations. Zero bytes stand for the whole address space. */
+/* The driver invalidates TLB entries. Zero bytes stand for the whole address space. */
 TRACE_EVENT(qnpu_invalidate,
 	TP_PROTO(struct qnpu_device *npu, u32 asid, u64 va, u64 bytes, u32 ticket),
 	TP_ARGS(npu, asid, va, bytes, ticket),
@@ -268,7 +268,7 @@ TRACE_EVENT(qnpu_invalidate,
 		  __entry->va, __entry->bytes, __entry->ticket)
 );
 
-/* It has, or nobody waits any longer: then the card is reset. */
+/* The invalidation has completed or timed out; after a timeout the device is reset. */
 TRACE_EVENT(qnpu_invalidate_done,
 	TP_PROTO(struct qnpu_device *npu, u32 asid, u32 ticket, bool answered),
 	TP_ARGS(npu, asid, ticket, answered),
@@ -288,7 +288,7 @@ TRACE_EVENT(qnpu_invalidate_done,
 		  __entry->ticket, __entry->answered)
 );
 
-/* The device reports missing cache maintenance, in its registers; qnpu_watch.ko says of whom. */
+/* A cache watch report, still in the device's registers; qnpu_watch.ko adds buffer and process. */
 TRACE_EVENT(qnpu_stale_line,
 	TP_PROTO(struct qnpu_device *npu),
 	TP_ARGS(npu),

@@ -13,14 +13,14 @@ struct qnpu_bo;
 struct qnpu_device;
 struct sg_table;
 
-/* Pinned memory of a process; constant after creation but for @sg. */
+/* Pinned memory of a process; constant after creation except @sg. */
 struct qnpu_userptr {
-	struct mm_struct *mm;		/* grabbed: the process may be gone */
-	const struct cred *payer;	/* whose locked memory it is, with a reference, or NULL */
-	bool readonly;			/* jobs do not write it */
-	unsigned long count;		/* pages that are accounted */
-	unsigned long pinned;		/* entries of pages; count after creation */
-	struct page **pages;		/* pinned pages */
+	struct mm_struct *mm;		/* with mmgrab(): the process may have exited */
+	const struct cred *payer;	/* user charged for locked memory, with a ref, or NULL */
+	bool readonly;			/* jobs must not write it */
+	unsigned long count;		/* pages accounted */
+	unsigned long pinned;		/* valid entries of @pages; equals @count after creation */
+	struct page **pages;
 	struct sg_table *sg;		/* DMA mapping, until removal; qnpu_mem.external_lock */
 };
 

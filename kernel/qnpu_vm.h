@@ -17,9 +17,9 @@ struct qnpu_bo;
 struct qnpu_device;
 
 /*
- * Each device has a window of addresses, chosen by the number of its node: an address of one
- * device means nothing on another. The first 4 GiB of a window are empty, so that a truncated
- * address never hits.
+ * Each device has a window of addresses, chosen by its node number, so that an address of one
+ * device is invalid on another. The first 4 GiB of a window stay unmapped: a truncated address
+ * always faults.
  */
 #define QNPU_VA_WINDOW	BIT_ULL(40)
 #define QNPU_VA_WINDOWS	(BIT_ULL(NPU_VA_BITS) / QNPU_VA_WINDOW)
@@ -27,32 +27,32 @@ struct qnpu_device;
 
 /* Address space of a file. */
 struct qnpu_vm {
-	/* the file, its contexts and each mapping hold references */
+	/* held by the file, its contexts and each mapping */
 	struct kref kref;
-	struct qnpu_device *npu;	/* device */
-	struct mutex lock;		/* protects mm, space, card; inside of qnpu_bo.vma_lock */
+	struct qnpu_device *npu;
+	struct mutex lock;		/* protects @mm, @space, @card; inside qnpu_bo.vma_lock */
 	struct drm_mm mm;		/* addresses in use */
 	struct qnpu_space space;	/* page tables */
 	u64 card;			/* bytes of card buffers with an address here */
-	u32 pairs;			/* queue pairs that its contexts have, under hw_lock */
-	u64 resident;			/* bytes of own buffers on the card, under claim_lock */
-	bool passed;			/* claims have gone over its buffers, under claim_lock */
-	atomic64_t cycles[NPU_MAX_CORES]; /* modelled cycles of the file's finished jobs, by core */
-	atomic64_t busy_ns[NPU_MAX_CORES]; /* time that each core was busy with these jobs */
-	atomic64_t submissions;		/* the file's submissions, of one job or more */
-	atomic64_t jobs;		/* the file's finished jobs */
-	atomic_t releasing;		/* finished jobs that still have to drop mappings */
+	u32 pairs;			/* queue pairs of its contexts, under hw_lock */
+	u64 resident;			/* bytes of its buffers on the card, under claim_lock */
+	bool passed;			/* already scanned for claims, under claim_lock */
+	atomic64_t cycles[NPU_MAX_CORES]; /* modelled cycles of finished jobs, by core */
+	atomic64_t busy_ns[NPU_MAX_CORES]; /* busy time of finished jobs, by core */
+	atomic64_t submissions;		/* submissions, of one job or more */
+	atomic64_t jobs;		/* finished jobs */
+	atomic_t releasing;		/* finished jobs that have yet to drop mappings */
 };
 
-/* A buffer in an address space. */
+/* Mapping of a buffer in an address space. */
 struct qnpu_vma {
-	struct kref kref;		/* each handle and each unfinished job hold a reference */
-	struct qnpu_vm *vm;		/* address space, with a reference */
-	struct qnpu_bo *bo;		/* buffer, with a reference */
-	struct list_head link;		/* in the buffer's list, under its vma_lock */
-	/* The page tables show it; vm->lock, and until the very end the reservation lock. */
+	struct kref kref;		/* held by each handle and each unfinished job */
+	struct qnpu_vm *vm;		/* with a reference */
+	struct qnpu_bo *bo;		/* with a reference */
+	struct list_head link;		/* in qnpu_bo.vmas, under vma_lock */
+	/* It is in the page tables; under vm->lock, and the reservation lock until teardown. */
 	bool mapped;
-	struct drm_mm_node node;	/* place, guard gap included; under vm->lock */
+	struct drm_mm_node node;	/* address range with its guard gap; under vm->lock */
 };
 
 struct qnpu_vm *qnpu_vm_create(struct qnpu_device *npu);
