@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Queue pairs are multiplexed among contexts.
+ * Multiplexing of queue pairs among contexts.
  *
  * A context gets a queue pair when it has a job, and keeps it until another context needs it. The
- * pair of the context that has been idle for longest is taken first. If all are busy, they are
- * shared in time: a context with jobs that have not begun loses its pair after a turn. The jobs go
- * back to the driver, which costs them nothing. Among contexts that wait, and among those that
- * lose, address spaces are treated equally, so that many contexts of one do not crowd out another.
+ * context idle for longest loses its pair first. If all are busy, they share the pairs in time
+ * slices: a context with jobs that have not started loses its pair at the end of its slice. These
+ * jobs return to the driver at no cost. Address spaces get equal shares of pairs, however many
+ * contexts each has.
  */
 #include <linux/dma-fence.h>
 #include <linux/dma-mapping.h>
@@ -23,16 +23,16 @@
 #include "qnpu_recover.h"
 #include "qnpu_vm.h"
 
-/* Time for which a busy context keeps its queue pair while others wait. */
+/* Time slice of a busy context while others wait for a queue pair. */
 #define QNPU_ATTACH_TURN	msecs_to_jiffies(20)
-/* Period of looking for a queue pair while none can be taken. */
+/* Retry period while no queue pair can be taken. */
 #define QNPU_ATTACH_RETRY	msecs_to_jiffies(8)
-/* Idle time after which a context of a device that can sleep gives its queue pair back. */
+/* Idle time after which a context detaches, if the device has runtime PM. */
 #define QNPU_ATTACH_IDLE	(HZ / 5)
 
-/* Contexts that wait */
+/* Waiting contexts */
 
-/* Wait for a queue pair; the queue has jobs and its lock is held. */
+/* Wait for a queue pair. The queue has jobs; its lock is held. */
 void qnpu_attach_request(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_attach *attach = &queue->npu->attach;
@@ -50,13 +50,13 @@ void qnpu_attach_request(struct qnpu_hw_queue *queue)
 		qnpu_attach_kick(queue->npu);
 }
 
-/* Look for queue pairs now. */
+/* Attach waiting queues now. */
 void qnpu_attach_kick(struct qnpu_device *npu)
 {
 	mod_delayed_work(npu->attach.wq, &npu->attach.work, 0);
 }
 
-/* A queue waits no longer. */
+/* Take a queue off the waiting list. */
 static void qnpu_attach_forget(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_attach *attach = &queue->npu->attach;
@@ -71,16 +71,16 @@ static void qnpu_attach_forget(struct qnpu_hw_queue *queue)
 		qnpu_ctx_put(queue->ctx);
 }
 
-/* On return the queue, which has an error, gets no queue pair any more. */
+/* Stop attaching a queue that has failed. On return it cannot get a queue pair. */
 void qnpu_attach_cancel(struct qnpu_hw_queue *queue)
 {
 	qnpu_attach_forget(queue);
-	/* The work may be about to attach it. */
+	/* The work may be attaching the queue right now. */
 	mutex_lock(&queue->npu->attach.mutex);
 	mutex_unlock(&queue->npu->attach.mutex);
 }
 
-/* The first waiting queue of an address space with fewest pairs; it stays under the mutex. */
+/* Returns the first waiting queue of the address space with fewest pairs; the mutex keeps it. */
 static struct qnpu_hw_queue *qnpu_attach_next(struct qnpu_device *npu)
 {
 	struct qnpu_attach *attach = &npu->attach;
@@ -107,9 +107,9 @@ static struct qnpu_hw_queue *qnpu_attach_next(struct qnpu_device *npu)
 	return best;
 }
 
-/* Contexts that lose their queue pair */
+/* Detaching contexts */
 
-/* Take the queue pair away, unless one of its jobs is on a core. */
+/* Detach a queue, unless one of its jobs is on a core. */
 static int qnpu_attach_take(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_device *npu = queue->npu;
@@ -123,7 +123,7 @@ static int qnpu_attach_take(struct qnpu_hw_queue *queue)
 	if (!ret)
 		qnpu_hw_queue_detach(queue);
 	qnpu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
-	/* The reset that was to end its jobs does not find it any more. */
+	/* The reset that should fail its jobs skips detached queues. */
 	if (!ret && READ_ONCE(queue->error))
 		qnpu_hw_queue_fail_all(queue, READ_ONCE(queue->error));
 
@@ -131,8 +131,8 @@ static int qnpu_attach_take(struct qnpu_hw_queue *queue)
 }
 
 /*
- * Does @a lose its queue pair before @b? The one that is idle for longest does; without idle ones
- * that whose turn began first, of an address space with most queue pairs.
+ * Returns true if @a should lose its queue pair before @b: idle queues first, longest idle time
+ * first; then the address space with most pairs, oldest time slice first.
  */
 static bool qnpu_attach_loses(const struct qnpu_hw_queue *a, const struct qnpu_hw_queue *b)
 {
@@ -148,7 +148,7 @@ static bool qnpu_attach_loses(const struct qnpu_hw_queue *a, const struct qnpu_h
 	return time_before(a->attached, b->attached);
 }
 
-/* The queue that loses its pair. @passed: queues that have a job on a core. */
+/* Returns the queue to detach. @passed: queues with a job on a core. */
 static struct qnpu_hw_queue *qnpu_attach_loser(struct qnpu_device *npu, const unsigned long *passed)
 {
 	struct qnpu_hw_queue *queue, *loser = NULL;
@@ -168,7 +168,7 @@ static struct qnpu_hw_queue *qnpu_attach_loser(struct qnpu_device *npu, const un
 	return loser;
 }
 
-/* Returns the number of a free queue pair, if need be after taking one away; or -EAGAIN. */
+/* Returns the index of a free queue pair, after detaching a queue if necessary, or -EAGAIN. */
 static int qnpu_attach_find(struct qnpu_device *npu)
 {
 	u32 i, count = min(READ_ONCE(npu->attach.slot_count), qnpu_copy_user_queues(npu));
@@ -185,7 +185,7 @@ static int qnpu_attach_find(struct qnpu_device *npu)
 		ret = qnpu_attach_take(queue);
 		if (!ret)
 			return i;
-		/* Of a device that is about to be reset none is taken. */
+		/* A pending device reset makes further attempts useless. */
 		if (ret != -EBUSY)
 			break;
 		__set_bit(i, passed);
@@ -196,7 +196,7 @@ static int qnpu_attach_find(struct qnpu_device *npu)
 
 /* Attaching */
 
-/* The device is held awake, and the address space has an ASID. */
+/* The device is kept awake, and the address space has an ASID. */
 static int qnpu_attach_awake(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_device *npu = queue->npu;
@@ -204,7 +204,7 @@ static int qnpu_attach_awake(struct qnpu_hw_queue *queue)
 	int idx;
 
 	if (!qnpu_device_enter_awake(npu, &idx)) {
-		/* All jobs end if it is lost. */
+		/* If the device is lost, all jobs end. */
 		return READ_ONCE(npu->wedged) || drm_dev_is_unplugged(&npu->drm) ? -ENODEV :
 										  -EAGAIN;
 	}
@@ -223,8 +223,8 @@ static int qnpu_attach_awake(struct qnpu_hw_queue *queue)
 }
 
 /*
- * Give a queue a queue pair, which keeps the device awake; the driver's own gets the last one, for
- * good. Fails with -EAGAIN if all are in use, with -EALREADY if it does not need one.
+ * Attach a queue to a pair, which keeps the device awake. The driver's own queue gets the last pair
+ * permanently. -EAGAIN: all pairs are in use; -EALREADY: the queue needs none.
  */
 int qnpu_attach_queue(struct qnpu_hw_queue *queue)
 {
@@ -247,7 +247,7 @@ int qnpu_attach_queue(struct qnpu_hw_queue *queue)
 		return 0;
 
 	qnpu_pm_put(npu);
-	/* The device may use the rings, and is reset then. */
+	/* The device may still access the rings; wait for its reset. */
 	if (ret != -EAGAIN && ret != -EALREADY)
 		flush_work(&npu->event_work);
 
@@ -279,7 +279,7 @@ static void qnpu_attach_work(struct work_struct *work)
 		queue_delayed_work(attach->wq, &attach->work, QNPU_ATTACH_RETRY);
 }
 
-/* Take queue pairs from idle contexts of an entered device, which can sleep without any. */
+/* Detach idle contexts of an entered device, which can suspend once it has no queues. */
 void qnpu_attach_trim(struct qnpu_device *npu)
 {
 	struct qnpu_hw_queue *queue;
@@ -308,7 +308,7 @@ static int qnpu_attach_add_slot(struct qnpu_device *npu, u32 index)
 	return slot->rings ? 0 : -ENOMEM;
 }
 
-/* Allocate memory for as many queue pairs as there are contexts, inside of drm_dev_enter(). */
+/* Allocate slots for as many queue pairs as there are contexts, inside drm_dev_enter(). */
 int qnpu_attach_prepare(struct qnpu_device *npu, u32 contexts)
 {
 	struct qnpu_attach *attach = &npu->attach;
@@ -330,7 +330,7 @@ static void qnpu_attach_destroy_wq(struct drm_device *drm, void *wq)
 	destroy_workqueue(wq);
 }
 
-/* Prepare for contexts of an identified device. */
+/* Initialise for an identified device. */
 int qnpu_attach_init(struct qnpu_device *npu)
 {
 	struct qnpu_attach *attach = &npu->attach;
@@ -352,7 +352,7 @@ int qnpu_attach_init(struct qnpu_device *npu)
 	return own < npu->info.queues ? qnpu_attach_add_slot(npu, own) : 0;
 }
 
-/* Stop the work after all contexts have ended. */
+/* Stop the work. All contexts have ended. */
 void qnpu_attach_fini(struct qnpu_device *npu)
 {
 	cancel_delayed_work_sync(&npu->attach.work);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Zeroing and moving of memory by the card.
+ * Zeroing and copying of card memory by the card itself.
  *
- * The driver has an address space, in which buffers' part of the DDR is mapped from end to end, and
- * the card's last queue. It submits FILL and COPY commands, a job at a time, with the highest
- * priority. Watchdog and resets treat these as any other job. What the card cannot do, because it
- * is reset or busy with long jobs on all cores, the CPU does again. A card with a single queue
- * leaves it to its users, and the CPU does everything.
+ * The driver owns an address space, in which all DDR of buffers is mapped, and the card's last
+ * queue pair. It submits FILL and COPY commands, one job at a time, at the highest priority. The
+ * watchdog and resets treat its jobs like any others. If the card fails, because of a reset or of
+ * long jobs on all cores, the CPU repeats the work. On a card with a single queue pair users get
+ * it, and the CPU does all the work.
  */
 #include <linux/dma-fence.h>
 #include <linux/dma-mapping.h>
@@ -25,17 +25,17 @@
 #include "qnpu_pages.h"
 #include "qnpu_vm.h"
 
-/* Commands of one job. */
+/* Commands per job. */
 #define QNPU_COPY_COMMANDS	512
 #define QNPU_COPY_BYTES		(QNPU_COPY_COMMANDS * NPU_CMD_BYTES)
-/* Bytes of one command, and of one job: others wait for it. */
+/* Limit in bytes for one command and for one job, since other moves wait for it. */
 #define QNPU_COPY_RUN		SZ_64M
 #define QNPU_COPY_JOB		SZ_256M
 
-/* How long a job may wait for a core before the CPU does its work. */
+/* Time that a job may wait for a core before the CPU does the work instead. */
 #define QNPU_COPY_PATIENCE	(HZ / 2)
 
-/* How long the card is not asked then, or each of many evictions would wait anew. */
+/* Pause after such a wait, so that consecutive evictions do not each repeat it. */
 #define QNPU_COPY_PAUSE		(5 * HZ)
 
 /* Regions of the driver's jobs. */
@@ -48,7 +48,7 @@ enum {
 
 /* Jobs */
 
-/* FILL is COPY without a source. Buffers are whole pages, so all are moved in words of 8 bytes. */
+/* FILL is COPY without a source. Buffers are whole pages, so all moves use words of 8 bytes. */
 static void qnpu_copy_command(struct npu_cmd_copy *cmd, const struct qnpu_mem_run *run, u64 offset,
 			      bool copy, bool out)
 {
@@ -113,7 +113,7 @@ static struct qnpu_ctx_job *qnpu_copy_job(struct qnpu_device *npu, u32 count,
 	return job;
 }
 
-/* Take a job back that has waited for a core for too long. */
+/* Abort a job that has waited for a core for too long. */
 static void qnpu_copy_take_back(struct qnpu_copy *copy, u64 seqno)
 {
 	struct qnpu_ctx *ctx = copy->ctx;
@@ -159,8 +159,8 @@ static int qnpu_copy_run(struct qnpu_device *npu, u32 count, const struct drm_mm
 }
 
 /*
- * Zero card memory, or copy it out or in, where a window in the driver's address space shows a
- * buffer's pages. On an error all of it has to be done again.
+ * Zero card memory, or copy it to or from the pages mapped at @window. After an error the whole
+ * operation must be repeated.
  */
 static int qnpu_copy_by_card(struct qnpu_device *npu, struct ttm_resource *card,
 			     const struct drm_mm_node *window, bool out)
@@ -189,7 +189,7 @@ static int qnpu_copy_by_card(struct qnpu_device *npu, struct ttm_resource *card,
 
 /* Address space */
 
-/* Map the pages of a buffer, or else @run, somewhere. */
+/* Map the pages of a buffer, or else @run, at any free address. */
 static int qnpu_copy_map(struct qnpu_vm *vm, struct drm_mm_node *node, struct qnpu_bo *bo,
 			 const struct qnpu_mem_run *run, u64 flags)
 {
@@ -217,7 +217,7 @@ static void qnpu_copy_unmap(struct qnpu_vm *vm, struct drm_mm_node *node)
 	}
 }
 
-/* What users of this file ask for */
+/* Moves */
 
 static int qnpu_copy_move_by_card(struct qnpu_device *npu, struct qnpu_bo *bo,
 				  struct ttm_resource *card, bool out)
@@ -229,7 +229,7 @@ static int qnpu_copy_move_by_card(struct qnpu_device *npu, struct qnpu_bo *bo,
 	ret = qnpu_copy_map(npu->copy.vm, &window, bo, NULL, NPU_PTE_WRITE);
 	if (ret)
 		return ret;
-	if (!out) /* also for bounce buffers of the DMA mapping */
+	if (!out) /* also for SWIOTLB bounce buffers */
 		qnpu_pages_sync(npu, tt, 0, card->size, DRM_NPU_SYNC_TO_DEVICE);
 	ret = qnpu_copy_by_card(npu, card, &window, out);
 	if (!ret && out)
@@ -240,8 +240,8 @@ static int qnpu_copy_move_by_card(struct qnpu_device *npu, struct qnpu_bo *bo,
 }
 
 /*
- * Copies a buffer between @card and its pages, which are populated, its reservation lock held.
- * Without a buffer: zeroes @card.
+ * Copies a buffer between @card and its populated pages, under its reservation lock. Without a
+ * buffer: zeroes @card.
  */
 int qnpu_copy_move(struct qnpu_device *npu, struct qnpu_bo *bo, struct ttm_resource *card, bool out)
 {
@@ -257,13 +257,13 @@ int qnpu_copy_move(struct qnpu_device *npu, struct qnpu_bo *bo, struct ttm_resou
 	return ret ? qnpu_mem_by_cpu(npu, card, bo ? bo->tbo.ttm->pages : NULL, out) : 0;
 }
 
-/* Is there anything for a queue of the driver's own to do, and would one be left for users? */
+/* Returns true if the driver needs its own queue pair, and one remains for users. */
 static bool qnpu_copy_has_queue(struct qnpu_device *npu)
 {
 	return npu->info.ddr_bytes && npu->info.queues > 1;
 }
 
-/* Queues of the card that contexts can have. */
+/* Returns the number of queue pairs available to contexts. */
 u32 qnpu_copy_user_queues(struct qnpu_device *npu)
 {
 	return npu->info.queues - qnpu_copy_has_queue(npu);
@@ -271,7 +271,7 @@ u32 qnpu_copy_user_queues(struct qnpu_device *npu)
 
 /* Set-up */
 
-/* Finishes all operations of a device that is unplugged, or about to be given up by probe. */
+/* Drain all operations of a device that is unplugged or whose probe fails. */
 void qnpu_copy_fini(struct qnpu_device *npu)
 {
 	struct qnpu_copy *copy = &npu->copy;
@@ -321,7 +321,7 @@ static int qnpu_copy_set_up(struct qnpu_device *npu)
 	return qnpu_attach_queue(&ctx->queue);
 }
 
-/* Takes a queue and an address space of the card, which is at work. */
+/* Set up queue and address space on a started card. */
 int qnpu_copy_init(struct qnpu_device *npu)
 {
 	int ret;

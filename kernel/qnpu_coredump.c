@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Dumps of failed jobs; docs/reference/uapi.md describes the text, tools/npu-dump shows it. A job
- * that the watchdog kills is dumped while it is on its core, one that fails by itself by a work.
+ * that the watchdog kills is dumped on its core, one that fails by itself is dumped by a work.
  */
 #include <linux/devcoredump.h>
 #include <linux/highmem.h>
@@ -26,8 +26,8 @@
 #include "qnpu_userptr.h"
 #include "qnpu_vm.h"
 
-#define QNPU_COREDUMP_VERSION	1	/* raised when lines change their meaning */
-#define QNPU_COREDUMP_BYTES	SZ_256K	/* largest dump; less where memory is short */
+#define QNPU_COREDUMP_VERSION	1	/* incremented when lines change their meaning */
+#define QNPU_COREDUMP_BYTES	SZ_256K	/* largest dump; less if memory is short */
 #define QNPU_COREDUMP_AROUND	8	/* commands shown before and after the failed one */
 #define QNPU_DUMP_NO_CORE	0xff	/* as in a completion without a core */
 
@@ -35,7 +35,7 @@ static void qnpu_dump_hex(struct drm_printer *p, const void *data, u32 bytes)
 {
 	u32 at, step;
 
-	/* The format takes up to 64 bytes. */
+	/* %*ph prints at most 64 bytes. */
 	for (at = 0; at < bytes; at += step) {
 		step = min(bytes - at, 64u);
 		drm_printf(p, "%*phN", step, data + at);
@@ -77,7 +77,7 @@ static void qnpu_dump_head(struct qnpu_device *npu, struct drm_printer *p)
 	drm_printf(p, "resets %u\n", npu->resets);
 }
 
-/* Print registers, and the queues in use; the device is entered, under hw_lock. */
+/* Print registers and queues in use. The device is entered, hw_lock held. */
 void qnpu_coredump_state(struct qnpu_device *npu, struct drm_printer *p)
 {
 	struct qnpu_hw_queue *queue;
@@ -157,7 +157,7 @@ static void qnpu_dump_job(const struct qnpu_coredump *dump, struct drm_printer *
 	}
 }
 
-/* Page tables, as the card sees them; @level -1: the root. Returns 0 for what it cannot read. */
+/* Page tables as the card sees them; @level -1: the root. Returns 0 for an unreadable entry. */
 static u64 qnpu_dump_entry(struct qnpu_device *npu, struct drm_printer *p, int level, u64 at)
 {
 	static const char * const names[] = { "root", "level0", "level1", "level2", "level3" };
@@ -209,7 +209,7 @@ static int qnpu_dump_read_page(struct qnpu_device *npu, struct qnpu_bo *bo, u64 
 		tbo->ttm ? tbo->ttm->pages : NULL;
 	if (!pages || !pages[at >> PAGE_SHIFT])
 		return -ENODATA;
-	/* Shown is what the CPU has written; only an uncached buffer has stale cache lines. */
+	/* The CPU's view is shown. Only uncached buffers can have stale cache lines. */
 	if (READ_ONCE(bo->uncached))
 		qnpu_pages_sync(npu, tbo->ttm, at, bytes,
 				DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE);
@@ -218,7 +218,7 @@ static int qnpu_dump_read_page(struct qnpu_device *npu, struct qnpu_bo *bo, u64 
 	return 0;
 }
 
-/* Read from a job's region; nobody is waited for. */
+/* Read from a job's region, without waiting for locks. */
 static int qnpu_dump_read(struct qnpu_device *npu, u32 index, u64 offset, void *to, size_t bytes)
 {
 	const struct qnpu_ctx_job *job = npu->coredump.job;
@@ -238,7 +238,7 @@ static int qnpu_dump_read(struct qnpu_device *npu, u32 index, u64 offset, void *
 	if (at > bo->tbo.base.size || bytes > bo->tbo.base.size - at)
 		return -ERANGE;
 
-	/* The lock's holder may be waiting for the job that is dumped here. */
+	/* The lock's owner may be waiting for the very job that is dumped. */
 	if (!dma_resv_trylock(bo->tbo.base.resv))
 		return -EBUSY;
 	for (; bytes && !ret; bytes -= step, at += step, to += step) {
@@ -250,7 +250,7 @@ static int qnpu_dump_read(struct qnpu_device *npu, u32 index, u64 offset, void *
 	return ret;
 }
 
-/* One of the two streams of a core; @at: the command that has failed, or comes next. */
+/* Print one of a core's two streams; @at: the command that failed or comes next. */
 static void qnpu_dump_commands(struct qnpu_device *npu, struct drm_printer *p, const char *name,
 			       u32 core, u32 region, u64 offset, u32 count, u32 at)
 {
@@ -273,7 +273,7 @@ static void qnpu_dump_commands(struct qnpu_device *npu, struct drm_printer *p, c
 	}
 }
 
-/* Returns the core that has, or had, a stream of the job; streams are on ascending cores. */
+/* Returns the core of a stream of the job; streams are assigned to cores in ascending order. */
 static u32 qnpu_dump_core(struct qnpu_device *npu, u32 stream)
 {
 	const struct qnpu_ctx_job *job = npu->coredump.job;
@@ -316,7 +316,7 @@ static void qnpu_dump_streams(struct qnpu_device *npu, struct drm_printer *p)
 	}
 }
 
-/* Walks for the address of the fault, or where the streams begin. */
+/* Walk the page tables for the faulting address, or for the start of each stream. */
 static void qnpu_dump_walks(struct qnpu_device *npu, struct drm_printer *p)
 {
 	const struct qnpu_coredump *dump = &npu->coredump;
@@ -333,7 +333,7 @@ static void qnpu_dump_walks(struct qnpu_device *npu, struct drm_printer *p)
 		qnpu_dump_walk(npu, p, qnpu_dump_region(job, stream->gdma_region)->va);
 }
 
-/* The device is entered. Nothing is reclaimed, also not by drm_printf(): that may wait for jobs. */
+/* The device is entered, so even drm_printf() must not reclaim memory: that may wait for jobs. */
 static void qnpu_coredump_write(struct qnpu_device *npu)
 {
 	struct qnpu_coredump *dump = &npu->coredump;
@@ -356,7 +356,7 @@ static void qnpu_coredump_write(struct qnpu_device *npu)
 		qnpu_dump_head(npu, &p);
 		qnpu_dump_job(dump, &p);
 		qnpu_coredump_state(npu, &p);
-		/* A context that has ended, or waits, has no rings any more. */
+		/* A detached queue has no rings. */
 		if (qnpu_hw_queue_is_attached(queue)) {
 			qnpu_dump_walks(npu, &p);
 			qnpu_dump_streams(npu, &p);
@@ -369,7 +369,7 @@ static void qnpu_coredump_write(struct qnpu_device *npu)
 	memalloc_noreclaim_restore(flags);
 }
 
-/* dev_coredumpm() would keep the module loaded until the dump is read. */
+/* dev_coredumpm() would pin the module until the dump is read. */
 static void qnpu_coredump_work(struct work_struct *work)
 {
 	struct qnpu_device *npu = container_of(work, struct qnpu_device, coredump.work);
@@ -396,7 +396,7 @@ static void qnpu_coredump_work(struct work_struct *work)
 	clear_bit_unlock(0, &dump->busy);
 }
 
-/* Take the only place for a dump, unless it is taken or it is too soon. */
+/* Claim the single dump, unless one is in progress or the rate limit applies. */
 static bool qnpu_coredump_claim(struct qnpu_coredump *dump, struct qnpu_ctx_job *job,
 				const struct npu_cqe *cqe, const char *reason)
 {
@@ -419,8 +419,8 @@ static bool qnpu_coredump_claim(struct qnpu_coredump *dump, struct qnpu_ctx_job 
 }
 
 /*
- * Let the work dump a job that has ended with an error of the machine or the driver, not of the
- * user's commands. The lock of the job's queue is held.
+ * Queue a dump of a job that failed because of the hardware or the driver, not of the user's
+ * commands. The lock of the job's queue is held.
  */
 void qnpu_coredump_fault(struct qnpu_ctx_job *job, const struct npu_cqe *cqe)
 {
@@ -437,7 +437,7 @@ void qnpu_coredump_fault(struct qnpu_ctx_job *job, const struct npu_cqe *cqe)
 	}
 }
 
-/* Dump a job that is about to be killed; hw_lock is held and the device entered. */
+/* Dump a job that is about to be killed. hw_lock is held and the device entered. */
 void qnpu_coredump_kill(struct qnpu_ctx_job *job, const char *reason)
 {
 	struct qnpu_device *npu = job->ctx->npu;
@@ -457,7 +457,7 @@ void qnpu_coredump_init(struct qnpu_device *npu)
 	INIT_WORK(&dump->work, qnpu_coredump_work);
 }
 
-/* Wait for a dump that is being made; there are no jobs any more. */
+/* Wait for a dump in progress. No jobs are left. */
 void qnpu_coredump_fini(struct qnpu_device *npu)
 {
 	flush_work(&npu->coredump.work);

@@ -2,9 +2,9 @@
 /*
  * Contexts: a hardware queue, a fence page, and the results of jobs.
  *
- * The end of a context has two parts. qnpu_ctx_kill() stops the queue and gives back all resources
- * of the device; it runs once, from the ioctl, the end of the file or the end of the device. The
- * structure is freed with the last reference, which an exported fence may hold.
+ * A context ends in two steps. qnpu_ctx_kill() stops the queue and releases all device resources;
+ * it runs once, from the ioctl, the close of the file or the removal of the device. The structure
+ * is freed with the last reference, which an exported fence may hold.
  */
 #include <linux/capability.h>
 #include <linux/dma-mapping.h>
@@ -40,14 +40,14 @@ static void qnpu_ctx_release(struct kref *kref)
 	kfree_rcu(ctx, rcu);
 }
 
-/* Drop a reference, also of NULL; does not sleep. */
+/* Drop a reference; accepts NULL, does not sleep. */
 void qnpu_ctx_put(struct qnpu_ctx *ctx)
 {
 	if (ctx)
 		kref_put(&ctx->kref, qnpu_ctx_release);
 }
 
-/* Find a context of a file by its id; returns it with a reference, or NULL. */
+/* Returns a file's context by id, with a reference, or NULL. */
 struct qnpu_ctx *qnpu_ctx_lookup(struct drm_file *file, u32 id)
 {
 	struct qnpu_file *nfile = to_qnpu_file(file);
@@ -65,9 +65,8 @@ struct qnpu_ctx *qnpu_ctx_lookup(struct drm_file *file, u32 id)
 /* Fence page */
 
 /*
- * An ordinary page with its own reference count, so that a mapping can outlive context and device.
- * Where the device does not see the caches, it is zeroed, cleaned, mapped uncached, and the kernel
- * never reads it.
+ * An ordinary refcounted page, so that a mapping can outlive context and device. For a device that
+ * does not snoop caches it is zeroed, cleaned and mapped uncached; the kernel never reads it.
  */
 static int qnpu_ctx_init_fence_page(struct qnpu_ctx *ctx)
 {
@@ -115,7 +114,7 @@ static const struct vm_operations_struct qnpu_fence_page_ops = {
 	.close = qnpu_fence_page_close,
 };
 
-/* Map the fence page of a context; the offset of @vma in pages is the context's id. */
+/* Map the fence page of a context; the page offset of @vma is the context id. */
 int qnpu_ctx_mmap_fence(struct drm_file *file, struct vm_area_struct *vma)
 {
 	struct qnpu_ctx *ctx;
@@ -132,7 +131,7 @@ int qnpu_ctx_mmap_fence(struct drm_file *file, struct vm_area_struct *vma)
 	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE);
 	if (!ctx->npu->coherent) {
 		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
-		vm_flags_set(vma, VM_IO); /* no access for the user through the caches */
+		vm_flags_set(vma, VM_IO); /* keeps get_user_pages() from making cached accesses */
 	}
 	vma->vm_private_data = ctx;
 	vma->vm_ops = &qnpu_fence_page_ops;
@@ -158,14 +157,14 @@ static void qnpu_ctx_kick_work(struct work_struct *work)
 	drm_dev_put(drm);
 }
 
-/* Give back the fence page's mapping and the address space. */
+/* Release the fence page's DMA mapping and the address space. */
 static void qnpu_ctx_drop(struct qnpu_ctx *ctx)
 {
 	struct qnpu_vm *vm = ctx->vm;
 	unsigned long flags;
 
 	dma_unmap_page(ctx->npu->drm.dev, ctx->fence_dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
-	spin_lock_irqsave(&ctx->queue.lock, flags); /* orphans are finished elsewhere */
+	spin_lock_irqsave(&ctx->queue.lock, flags); /* orphans finish elsewhere */
 	ctx->vm = NULL;
 	spin_unlock_irqrestore(&ctx->queue.lock, flags);
 	qnpu_vm_put(vm);
@@ -173,7 +172,7 @@ static void qnpu_ctx_drop(struct qnpu_ctx *ctx)
 		wake_up_var(&ctx->npu->contexts);
 }
 
-/* Creates a context of a file, or of the driver itself: that one has the last queue pair. */
+/* Creates a user's context, or the driver's own, which gets the last queue pair. */
 struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm *vm, bool internal,
 				 u32 priority, u32 core_mask)
 {
@@ -192,7 +191,7 @@ struct qnpu_ctx *qnpu_ctx_create(struct qnpu_device *npu, struct qnpu_vm *vm, bo
 	ctx->fence_context = dma_fence_context_alloc(1);
 	mutex_init(&ctx->kill_lock);
 	mutex_init(&ctx->submit_lock);
-	/* Buffers move in submissions of users: the driver's own lock is inside of theirs. */
+	/* Submissions evict under the user's lock, so the driver's own lock nests inside it. */
 	if (internal)
 		lockdep_set_class_and_name(&ctx->submit_lock, &internal_key, "qnpu_copy_submit");
 	init_waitqueue_head(&ctx->wait);
@@ -233,7 +232,7 @@ int qnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 	if (IS_ERR(vm))
 		return PTR_ERR(vm);
 
-	/* Held, so that removal of the device finds either no context or a complete one. */
+	/* Removal then finds either no context or a complete one. */
 	if (!drm_dev_enter(drm, &idx))
 		return -ENODEV;
 	ret = qnpu_attach_prepare(npu, atomic_read(&npu->contexts) + 1);
@@ -243,7 +242,7 @@ int qnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 	if (IS_ERR(ctx))
 		return PTR_ERR(ctx);
 
-	/* Once it is in the table, it may be destroyed at any time. */
+	/* Once published, it may be destroyed at any time. */
 	qnpu_ctx_get(ctx);
 	ret = xa_alloc(&to_qnpu_file(file)->ctxs, &ctx->id, ctx, XA_LIMIT(1, QNPU_MAX_CTX_ID),
 		       GFP_KERNEL);
@@ -260,29 +259,29 @@ int qnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 	return ret;
 }
 
-/* The end */
+/* Teardown */
 
-/* Stop a context and give back what it has of the device. Unfinished jobs end with @error. */
+/* Stop a context and release its device resources. Unfinished jobs end with @error. */
 void qnpu_ctx_kill(struct qnpu_ctx *ctx, int error)
 {
 	guard(mutex)(&ctx->kill_lock);
 	if (ctx->killed)
 		return;
 
-	/* No more submissions: waits for room end, and a submission in progress is awaited. */
+	/* No new submissions: end waits for room, and wait for a submission in progress. */
 	WRITE_ONCE(ctx->dead, error);
 	trace_qnpu_ctx_kill(ctx);
 	wake_up_all(&ctx->wait);
 	mutex_lock(&ctx->submit_lock);
 	mutex_unlock(&ctx->submit_lock);
 
-	/* The device stops first, then jobs end, then the works that handle them. */
+	/* Order: stop the device, end the jobs, then cancel the works. */
 	qnpu_hw_queue_shutdown(&ctx->queue, error);
 	if (cancel_work_sync(&ctx->kick_work))
-		qnpu_ctx_put(ctx); /* of the work; a later one leaves the device alone */
+		qnpu_ctx_put(ctx); /* the work's reference; a later work leaves the device alone */
 	/*
-	 * Jobs that wait for fences will not run, but must not signal before those: who waits for
-	 * the last of a row of jobs may believe that all before it are done.
+	 * Jobs with unsignalled in-fences will not run, but must not signal early: a waiter for the
+	 * last of several jobs may assume that all earlier ones are done.
 	 */
 	if (qnpu_ctx_is_busy(ctx)) {
 		drm_dev_get(&ctx->npu->drm);
@@ -308,8 +307,8 @@ static struct qnpu_ctx *qnpu_ctx_first(struct qnpu_device *npu)
 }
 
 /*
- * End all contexts of a device that is unplugged; unfinished jobs end with @error. Contexts that
- * end elsewhere are waited for: they leave the list before their DMA mappings are undone.
+ * Kill all contexts of an unplugged device; unfinished jobs end with @error. Waits for kills in
+ * other threads: a context leaves the list before its DMA mappings are undone.
  */
 void qnpu_ctx_kill_all(struct qnpu_device *npu, int error)
 {
@@ -322,7 +321,7 @@ void qnpu_ctx_kill_all(struct qnpu_device *npu, int error)
 	wait_var_event(&npu->contexts, !atomic_read(&npu->contexts));
 }
 
-/* End all contexts of a file that is being closed. */
+/* Kill all contexts of a file that is being closed. */
 void qnpu_ctx_close(struct drm_file *file)
 {
 	struct qnpu_file *nfile = to_qnpu_file(file);
@@ -383,7 +382,7 @@ static bool qnpu_ctx_is_completed(struct qnpu_ctx *ctx, u64 seqno)
 	unsigned long flags;
 	bool done;
 
-	/* With the lock, completion and the signalling of the fence are one step. */
+	/* Makes completion and signalling of the fence appear as one step. */
 	spin_lock_irqsave(&ctx->queue.lock, flags);
 	done = ctx->completed >= seqno;
 	spin_unlock_irqrestore(&ctx->queue.lock, flags);
@@ -392,8 +391,8 @@ static bool qnpu_ctx_is_completed(struct qnpu_ctx *ctx, u64 seqno)
 }
 
 /*
- * Poll for the job that is next to finish, unless another task wants the processor: a short job is
- * finished before its waiter could sleep and be woken.
+ * Poll for the next job to finish, unless another task needs the CPU: a short job finishes before
+ * its waiter could sleep and wake.
  */
 static void qnpu_ctx_busywait(struct qnpu_ctx *ctx, const struct drm_npu_wait *args)
 {
@@ -401,7 +400,7 @@ static void qnpu_ctx_busywait(struct qnpu_ctx *ctx, const struct drm_npu_wait *a
 	s64 end = min(args->timeout_ns, now + READ_ONCE(qnpu_busywait_us) * NSEC_PER_USEC);
 	int idx;
 
-	/* Entered for each look alone, so that removal of the device does not wait. */
+	/* Entered for each poll separately, so that removal does not wait. */
 	while (now < end && READ_ONCE(ctx->completed) + 1 == args->seqno && !need_resched() &&
 	       !signal_pending(current)) {
 		if (!qnpu_device_try_enter(ctx->npu, &idx))

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * debugfs: what is in use.
- */
+/* debugfs: resources in use. */
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 
@@ -35,7 +33,7 @@ static int qnpu_show_contexts(struct seq_file *m, void *data)
 		if (ctx->internal)
 			continue;
 		queue = &ctx->queue;
-		/* Without a queue pair its number is -1, as QNPU_NO_QUEUE is. */
+		/* QNPU_NO_QUEUE prints as -1. */
 		spin_lock_irq(&queue->lock);
 		seq_printf(m, "%u %u %#x %d %d %llu %llu %llu %llu %u %u\n", ctx->id,
 			   queue->priority, queue->core_mask, (int)queue->index,
@@ -47,7 +45,7 @@ static int qnpu_show_contexts(struct seq_file *m, void *data)
 	return 0;
 }
 
-/* Registers: the first thing to look at when a job does not end. */
+/* Registers: the first place to look when a job hangs. */
 static int qnpu_show_card(struct seq_file *m, void *data)
 {
 	struct qnpu_device *npu = qnpu_of_seq_file(m);
@@ -103,7 +101,7 @@ static void qnpu_show_client(struct seq_file *m, struct drm_file *file)
 	rcu_read_unlock();
 }
 
-/* A headline, and lines for every open file. */
+/* Print a heading, and lines for each open file. */
 static int qnpu_show_files(struct seq_file *m, const char *heads,
 			   void (*show)(struct seq_file *m, struct drm_file *file))
 {
@@ -145,7 +143,7 @@ static void qnpu_show_file_buffers(struct seq_file *m, struct drm_file *file)
 	spin_unlock(&file->table_lock);
 }
 
-/* Every handle; a buffer that two files have is listed twice. */
+/* Lists every handle; a buffer shared by two files appears twice. */
 static int qnpu_show_buffers(struct seq_file *m, void *data)
 {
 	return qnpu_show_files(m, "client handle bytes asked is state\n", qnpu_show_file_buffers);
@@ -176,7 +174,7 @@ static int qnpu_show_page_tables(struct seq_file *m, void *data)
 			       qnpu_show_vm);
 }
 
-/* Not for everybody: each read interrupts the machine. */
+/* Root only: each read raises an interrupt. */
 static int qnpu_show_irq_test(struct seq_file *m, void *data)
 {
 	struct qnpu_device *npu = qnpu_of_seq_file(m);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Clock states, chosen by devfreq. Without it, or its governor, the clock stays at its highest.
+ * Clock states, chosen by devfreq. Without devfreq or its governor the clock stays at its highest.
  */
 #include <linux/math64.h>
 #include <linux/pm_opp.h>
@@ -15,7 +15,7 @@
 
 #define QNPU_DEVFREQ_POLL_MS	100
 
-/* Of the slowest clock state, and more for each faster one. */
+/* Voltage of the slowest clock state; each faster state adds to it. */
 #define QNPU_UVOLT_MIN		600000
 #define QNPU_UVOLT_STEP		100000
 
@@ -35,7 +35,7 @@ static int qnpu_devfreq_target(struct device *dev, unsigned long *freq, u32 flag
 	*freq = qnpu_clock_hz(npu, state);
 	WRITE_ONCE(npu->clock.state, state);
 
-	/* A reset in this moment gives the device the same state, and so does waking up. */
+	/* A reset or a resume, if one is under way, applies the same state. */
 	if (qnpu_device_enter_awake(npu, &idx)) {
 		qnpu_write(npu, NPU_REG_CLOCK_SELECT, state);
 		qnpu_device_exit(npu, idx);
@@ -44,7 +44,7 @@ static int qnpu_devfreq_target(struct device *dev, unsigned long *freq, u32 flag
 	return 0;
 }
 
-/* The load is that of the busiest core, in time; cycles of the model count when a job ends. */
+/* Load is the busy time of the busiest core; model cycles are only known when a job ends. */
 static int qnpu_devfreq_status(struct device *dev, struct devfreq_dev_status *status)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
@@ -71,8 +71,8 @@ static void qnpu_devfreq_remove_opps(void *dev)
 }
 
 /*
- * devfreq takes a device only with a table of the OPP core. That core warns of interconnect paths
- * in kernels without CONFIG_OF, where its own stub returns an error instead of "none".
+ * devfreq requires an OPP table. Without CONFIG_OF the OPP core warns about interconnect paths,
+ * because its stub returns an error instead of "none".
  */
 static int qnpu_devfreq_add_opps(struct qnpu_device *npu)
 {
@@ -95,7 +95,7 @@ void qnpu_devfreq_init(struct qnpu_device *npu)
 {
 	struct devfreq *devfreq;
 
-	/* The states of so slow a clock, which only an emulator has, do not differ. */
+	/* Only an emulator has a clock so slow that the states do not differ. */
 	if (npu->info.clock_khz < BIT(QNPU_CLOCK_STATES) || qnpu_devfreq_add_opps(npu))
 		return;
 

@@ -9,14 +9,14 @@
 #include "qnpu_pm.h"
 
 /*
- * A reset ends within one bounded step of a command, which a software model on a busy host may take
- * long for. The request is repeated before the device counts as lost.
+ * A reset takes one bounded step of a command, which is slow in a software model on a busy host. It
+ * is retried before the device counts as lost.
  */
 #define QNPU_RESET_TIMEOUT_US	(5 * USEC_PER_SEC)
 #define QNPU_RESET_TRIES	6
 #define QNPU_RESET_POLL_US	1000
 
-/* Keep the device bound and powered; wake it, or fail if it sleeps. */
+/* Keep the device bound and powered. Resumes a suspended device if @wake, else fails. */
 static bool qnpu_device_get(struct qnpu_device *npu, int *idx, bool wake)
 {
 	if (!drm_dev_enter(&npu->drm, idx))
@@ -35,10 +35,10 @@ static void qnpu_device_put(struct qnpu_device *npu, int idx)
 }
 
 /*
- * Begins to touch the device or its memory, until qnpu_device_exit() gets @idx. Wakes it, waits for
- * the end of a reset, and until the bus is repaired, so that no access is lost. In between nothing
- * is allocated, no fence is waited for, and no thread enters again. -ENODEV: the device is gone or
- * lost; -EINTR: a fatal signal is pending.
+ * Begins access to the device or its memory, until qnpu_device_exit() with @idx. Resumes it, and
+ * waits for a reset or a bus repair to end, so that no access is lost. The caller must not allocate
+ * memory, wait for fences, or enter again. -ENODEV: the device is gone or lost; -EINTR: a fatal
+ * signal is pending.
  */
 int qnpu_device_enter(struct qnpu_device *npu, int *idx)
 {
@@ -66,8 +66,8 @@ int qnpu_device_enter(struct qnpu_device *npu, int *idx)
 EXPORT_SYMBOL_GPL(qnpu_device_enter);
 
 /*
- * Enters the device after the end of a reset; not if it sleeps or the bus is broken: then it is
- * reset before it works again.
+ * Enters the device, after a reset in progress. Fails if it is suspended or offline, since a reset
+ * follows before it works again.
  */
 bool qnpu_device_enter_awake(struct qnpu_device *npu, int *idx)
 {
@@ -103,7 +103,7 @@ void qnpu_device_exit(struct qnpu_device *npu, int idx)
 }
 EXPORT_SYMBOL_GPL(qnpu_device_exit);
 
-/* Read and check the identity registers. Their values size arrays and bound loops of the driver. */
+/* Read and check the identity registers, whose values size arrays and bound loops. */
 int qnpu_device_identify(struct qnpu_device *npu)
 {
 	struct drm_npu_dev_info *info = &npu->info;
@@ -170,8 +170,8 @@ static int qnpu_device_try_reset(struct qnpu_device *npu)
 }
 
 /*
- * Reset the device and wait until it is ready. Afterwards it is idle, has lost its state, and
- * accesses no memory. The DDR keeps its contents.
+ * Reset the device and wait until it is ready. It is then idle, with its state lost, and accesses
+ * no memory. The DDR keeps its contents.
  */
 int qnpu_device_reset(struct qnpu_device *npu)
 {
@@ -183,7 +183,7 @@ int qnpu_device_reset(struct qnpu_device *npu)
 		if (ret != -ETIMEDOUT)
 			break;
 		drm_warn(&npu->drm, "no answer to a reset, try %u of %u\n", try, QNPU_RESET_TRIES);
-		/* It may obey power, clock and reset lines. */
+		/* Power, clock and reset lines may still work. */
 		if (!npu->bus->power_on)
 			continue;
 		qnpu_bus_cut_off(npu);
@@ -205,7 +205,7 @@ void qnpu_device_start(struct qnpu_device *npu)
 	qnpu_write(npu, NPU_REG_CTRL, NPU_CTRL_ENABLE);
 }
 
-/* Keep the device from memory, also one that ignores a reset. */
+/* Block DMA, even if the device ignores resets. */
 void qnpu_device_stop(struct qnpu_device *npu)
 {
 	if (qnpu_device_try_reset(npu))
@@ -213,7 +213,7 @@ void qnpu_device_stop(struct qnpu_device *npu)
 	qnpu_bus_cut_off(npu);
 }
 
-/* Read the device's clock and the system's at one moment; the device is entered. */
+/* Sample the device's and the system's clock together. The device is entered. */
 void qnpu_device_time(struct qnpu_device *npu, struct drm_npu_time_info *info)
 {
 	unsigned long flags;
@@ -235,8 +235,8 @@ static u64 qnpu_device_busy_ns(struct qnpu_device *npu, u32 core)
 }
 
 /*
- * Time in which each core had a job since the last call, in ns. @last: the counters then; the
- * device is entered. A reset starts the counters again. Returns the time that has passed, ns.
+ * Get the busy time of each core since the previous call, in ns. @last: the previous sample,
+ * updated; the device is entered. A reset zeroes the counters. Returns the elapsed time, ns.
  */
 u64 qnpu_device_busy(struct qnpu_device *npu, struct qnpu_busy *last, u64 *busy)
 {
@@ -254,7 +254,7 @@ u64 qnpu_device_busy(struct qnpu_device *npu, struct qnpu_busy *last, u64 *busy)
 	return passed;
 }
 
-/* Read sensors and counters; the device is entered. */
+/* Read sensors and counters. The device is entered. */
 void qnpu_device_status(struct qnpu_device *npu, struct drm_npu_status_info *info)
 {
 	const struct drm_npu_status_info *kept = &npu->kept;

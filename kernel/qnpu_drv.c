@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The driver: table of ioctls, what probe and remove do on every bus.
- */
+/* The driver: ioctl table, and the parts of probe and remove that all buses share. */
 #include <linux/dma-map-ops.h>
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
@@ -36,7 +34,7 @@
 #include "qnpu_userptr.h"
 #include "qnpu_vm.h"
 
-/* A device that is lost answers like one that is gone. */
+/* A lost device answers calls like a removed one. */
 static int qnpu_check_lost(struct file *filp)
 {
 	struct drm_file *file = filp->private_data;
@@ -54,7 +52,7 @@ static int qnpu_mmap(struct file *filp, struct vm_area_struct *vma)
 
 	if (drm_dev_is_unplugged(file->minor->dev) || qnpu_check_lost(filp))
 		return -ENODEV;
-	/* A flag in the offset asks for an uncached mapping. qnpu_gem_mmap() decides. */
+	/* A flag in the offset requests an uncached mapping; qnpu_gem_mmap() decides. */
 	if (vma->vm_pgoff & flag) {
 		vma->vm_pgoff &= ~flag;
 		if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
@@ -120,7 +118,7 @@ static const struct drm_ioctl_desc qnpu_ioctls[] = {
 	DRM_IOCTL_DEF_DRV(NPU_BO_USERPTR, qnpu_ioctl_bo_userptr, 0),
 };
 
-/* The history of the interface is in uapi/drm/npu_accel.h. */
+/* uapi/drm/npu_accel.h has the history of the interface. */
 const struct drm_driver qnpu_driver = {
 	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |
 			   DRIVER_SYNCOBJ_TIMELINE,
@@ -161,7 +159,7 @@ static int qnpu_probe_software(struct qnpu_device *npu)
 		npu->info.flags |= DRM_NPU_INFO_NONCOHERENT;
 		npu->info.cache_line = dma_get_cache_alignment();
 	}
-	/* Entries of page tables have room for 52 bits of an address. */
+	/* Page table entries hold 52 bits of an address. */
 	ret = dma_set_mask_and_coherent(dev, DMA_BIT_MASK(52));
 	if (ret)
 		return ret;
@@ -228,12 +226,12 @@ static int qnpu_probe_start(struct qnpu_device *npu)
 	return qnpu_hwmon_init(npu) ?: drm_dev_register(&npu->drm, 0);
 }
 
-/* The part of probe that all buses share; registers are mapped and powered. */
+/* The part of probe that all buses share. Registers are mapped and powered. */
 int qnpu_drv_probe(struct qnpu_device *npu)
 {
 	int ret;
 
-	/* Work for an earlier driver ends before the device may access memory again. */
+	/* Stops DMA left over from an earlier driver, before bus mastering is enabled. */
 	ret = qnpu_device_reset(npu);
 	if (ret == -EIO)
 		drm_err(&npu->drm, "all registers read as ones: it is absent, or has no power or clock\n");
@@ -256,7 +254,7 @@ int qnpu_drv_probe(struct qnpu_device *npu)
 	return 0;
 }
 
-/* The system goes down: the device leaves memory alone, stays bound, and calls return -ENODEV. */
+/* System shutdown: DMA stops, the device stays bound, and calls return -ENODEV. */
 void qnpu_drv_shutdown(struct qnpu_device *npu)
 {
 	cancel_delayed_work_sync(&npu->pulse_work);
@@ -264,13 +262,13 @@ void qnpu_drv_shutdown(struct qnpu_device *npu)
 }
 
 /*
- * Let go of a device, also of one whose probe has failed. Files stay open: their calls fail and
- * jobs end with -ENODEV, and mappings show dummy pages.
+ * Unbind a device, also after a failed probe. Files stay open: calls fail and jobs end with
+ * -ENODEV, and mappings show dummy pages.
  */
 void qnpu_drv_remove(struct qnpu_device *npu)
 {
 	qnpu_drv_shutdown(npu);
-	/* A device whose probe has failed has no users. */
+	/* A device whose probe failed has no users. */
 	if (npu->drm.registered)
 		drm_dev_unplug(&npu->drm);
 	qnpu_irq_fini(npu);
@@ -312,7 +310,7 @@ err_job:
 	return ret;
 }
 
-/* Without preemption of tasks in the kernel, RCU waits for all tasks. */
+/* Without kernel preemption plain RCU waits for all tasks. */
 #ifndef CONFIG_TASKS_RCU
 #define synchronize_rcu_tasks synchronize_rcu
 #endif
@@ -323,7 +321,7 @@ static void __exit qnpu_exit(void)
 		platform_driver_unregister(&qnpu_platform_driver);
 	pci_unregister_driver(&qnpu_pci_driver);
 	qnpu_job_module_exit();
-	/* Fences have dropped their references to the module, but may be still on their way out. */
+	/* Fences have dropped their module references, but may still be executing in the module. */
 	synchronize_rcu_tasks();
 }
 

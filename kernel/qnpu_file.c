@@ -35,7 +35,7 @@ int qnpu_file_open(struct drm_device *drm, struct drm_file *file)
 	return 0;
 }
 
-/* drm_driver.postclose: the buffers of the file are released already. */
+/* drm_driver.postclose: the file's buffers are already released. */
 void qnpu_file_postclose(struct drm_device *drm, struct drm_file *file)
 {
 	struct qnpu_file *nfile = to_qnpu_file(file);
@@ -48,7 +48,7 @@ void qnpu_file_postclose(struct drm_device *drm, struct drm_file *file)
 	kfree(nfile);
 }
 
-/* The address space of a file. It is created at the first call: queries need none. */
+/* Returns a file's address space, created on first use: queries need none. */
 struct qnpu_vm *qnpu_file_vm(struct drm_file *file)
 {
 	struct qnpu_file *nfile = to_qnpu_file(file);

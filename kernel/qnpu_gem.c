@@ -23,7 +23,7 @@
 #include "qnpu_userptr.h"
 #include "qnpu_vm.h"
 
-/* Pages mapped by one fault: most mappings are read or written from end to end. */
+/* Pages mapped per fault, since most mappings are accessed sequentially. */
 #define QNPU_FAULT_PAGES	64
 
 static struct qnpu_device *bo_to_qnpu(const struct qnpu_bo *bo)
@@ -31,7 +31,7 @@ static struct qnpu_device *bo_to_qnpu(const struct qnpu_bo *bo)
 	return to_qnpu_device(bo->tbo.base.dev);
 }
 
-/* Notes that memory of others is mapped for the device, which is not removed meanwhile. */
+/* Register a DMA mapping of foreign memory, for removal; the device is held. */
 void qnpu_bo_attached(struct qnpu_bo *bo)
 {
 	struct qnpu_mem *mem = &bo_to_qnpu(bo)->mem;
@@ -40,7 +40,7 @@ void qnpu_bo_attached(struct qnpu_bo *bo)
 	list_add(&bo->external_link, &mem->external);
 }
 
-/* Ends the mapping. The lock is dropped meanwhile where the exporter of a dma-buf takes others. */
+/* Unmap. Drops the lock for an import, whose exporter may take other locks. */
 static void qnpu_bo_detach_locked(struct qnpu_device *npu, struct qnpu_bo *bo)
 {
 	struct dma_buf_attachment *attach = bo->tbo.base.import_attach;
@@ -56,7 +56,7 @@ static void qnpu_bo_detach_locked(struct qnpu_device *npu, struct qnpu_bo *bo)
 
 	bo->tbo.base.import_attach = NULL;
 	atomic_inc(&mem->detaching);
-	/* From here on another thread may free the buffer. */
+	/* Another thread may free the buffer from here on. */
 	mutex_unlock(&mem->external_lock);
 	dma_buf = attach->dmabuf;
 	dma_buf_unmap_attachment_unlocked(attach, sg, DMA_BIDIRECTIONAL);
@@ -68,8 +68,8 @@ static void qnpu_bo_detach_locked(struct qnpu_device *npu, struct qnpu_bo *bo)
 }
 
 /*
- * Ends the mappings of memory of others, for removal. The buffers and their pages stay. Waits for
- * threads that end such mappings themselves.
+ * Unmaps all foreign memory, for removal. Buffers and pages stay. Waits for other threads that are
+ * unmapping.
  */
 void qnpu_gem_release_dma(struct qnpu_device *npu)
 {
@@ -89,7 +89,7 @@ static void qnpu_bo_destroy(struct ttm_buffer_object *tbo)
 
 	trace_qnpu_bo_free(bo);
 	drm_gem_object_release(&tbo->base);
-	/* TTM has used the exporter's lock until now. */
+	/* TTM has used the exporter's lock so far. */
 	if (bo->dma_buf)
 		dma_buf_put(bo->dma_buf);
 	qnpu_vm_put(bo->owner);
@@ -105,7 +105,7 @@ static void qnpu_gem_free(struct drm_gem_object *obj)
 	struct qnpu_device *npu = to_qnpu_device(obj->dev);
 	struct qnpu_bo *bo = gem_to_qnpu_bo(obj);
 
-	/* The device has no access any more, whenever TTM's work comes. */
+	/* Ends the device's access now; TTM's work may run much later. */
 	if (bo->dma_buf || bo->userptr) {
 		guard(mutex)(&npu->mem.external_lock);
 		if (!list_empty(&bo->external_link))
@@ -143,8 +143,8 @@ static int qnpu_bo_sync_system(struct qnpu_bo *bo, u64 offset, u64 bytes, u32 di
 }
 
 /*
- * Prepares an uncached mapping: dirty lines are written back, so that none of them is evicted over
- * later stores. Lines are not invalidated, since other processes may store through the caches.
+ * Prepares an uncached mapping: writes dirty lines back, so that their eviction cannot overwrite
+ * later stores. Does not invalidate, as other processes may store through the caches.
  */
 static int qnpu_bo_mmap_uncached(struct qnpu_bo *bo, struct vm_area_struct *vma)
 {
@@ -161,7 +161,7 @@ static int qnpu_bo_mmap_uncached(struct qnpu_bo *bo, struct vm_area_struct *vma)
 
 static int qnpu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 {
-	/* qnpu_mmap() marks such mappings. */
+	/* qnpu_mmap() marks uncached mappings. */
 	bool uncached = pgprot_val(vma->vm_page_prot) ==
 			pgprot_val(pgprot_writecombine(vma->vm_page_prot));
 	struct qnpu_bo *bo = gem_to_qnpu_bo(obj);
@@ -172,7 +172,7 @@ static int qnpu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	if (bo->userptr && !uncached)
 		return -EOPNOTSUPP;
 
-	/* Pages are inserted by frame number, which a private copy-on-write mapping cannot have. */
+	/* PFN mappings cannot be private with copy-on-write. */
 	if ((vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE)
 		return -EINVAL;
 	if (READ_ONCE(bo->sealed))
@@ -185,8 +185,8 @@ static int qnpu_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 }
 
 /*
- * Maps a dummy page where the device is removed or lost. The page belongs to the buffer, which
- * bounds and charges it: mappings can be made without end, of a dma-buf, too.
+ * Maps a dummy page if the device is removed or lost. The buffer owns the page, which bounds and
+ * charges it even if a dma-buf is mapped without end.
  */
 static vm_fault_t qnpu_gem_fault_dummy(struct vm_fault *vmf, struct qnpu_bo *bo)
 {
@@ -201,12 +201,14 @@ static vm_fault_t qnpu_gem_fault_dummy(struct vm_fault *vmf, struct qnpu_bo *bo)
 	if (!bo->dummy)
 		return VM_FAULT_OOM;
 
-	/* Through the caches, where its zeros are. */
+	/* Cached, because the zeros are in the cache. */
 	ret = vmf_insert_pfn_prot(vma, vmf->address, page_to_pfn(bo->dummy),
 				  vm_get_page_prot(vma->vm_flags));
 
-	/* A lost device that comes back clears @wedged, then unmaps dummy pages: not this one. */
-	smp_mb(); /* the page before the question */
+	/*
+	 * A lost device that returns clears @wedged, then unmaps dummy pages; it may miss this one.
+	 */
+	smp_mb(); /* the page before the check of @wedged */
 	if (!drm_dev_is_unplugged(&npu->drm) && !READ_ONCE(npu->wedged))
 		ttm_bo_unmap_virtual(&bo->tbo);
 
@@ -219,8 +221,8 @@ static int qnpu_gem_fault_no_change(pte_t *pte, unsigned long addr, void *data)
 }
 
 /*
- * Maps card memory, inside of qnpu_device_enter(): a reset removes all such mappings before. No
- * memory is allocated there, so the process's page tables are made first.
+ * Maps card memory inside qnpu_device_enter(): a reset removes such mappings first. Allocation is
+ * forbidden there, so the page tables of the process are allocated before.
  */
 static vm_fault_t qnpu_gem_fault_card(struct vm_fault *vmf, struct qnpu_bo *bo)
 {
@@ -233,7 +235,7 @@ static vm_fault_t qnpu_gem_fault_card(struct vm_fault *vmf, struct qnpu_bo *bo)
 	if (apply_to_page_range(vma->vm_mm, vmf->address, bytes, qnpu_gem_fault_no_change, NULL))
 		return VM_FAULT_OOM;
 	error = qnpu_device_enter(npu, &idx);
-	/* The access is tried again, unless the signal ends the process first. */
+	/* The access is retried, unless the signal kills the process first. */
 	if (error == -EINTR)
 		return VM_FAULT_NOPAGE;
 	if (error)
@@ -245,8 +247,8 @@ static vm_fault_t qnpu_gem_fault_card(struct vm_fault *vmf, struct qnpu_bo *bo)
 }
 
 /*
- * Zeroing of new memory fails only if the card is lost, and then all of the card is zeroed before
- * it is mapped again, see qnpu_recover_take_back().
+ * Zeroing of new memory fails only if the card is lost. Then the entire card is zeroed before it is
+ * mapped again, see qnpu_recover_take_back().
  */
 static vm_fault_t qnpu_gem_fault(struct vm_fault *vmf)
 {
@@ -295,7 +297,7 @@ static struct qnpu_bo *qnpu_bo_alloc(struct qnpu_device *npu, u64 size, u32 flag
 {
 	struct qnpu_bo *bo;
 
-	/* drm_gem_vm_open() and TTM's fault handling use the same pointer of a mapping. */
+	/* drm_gem_vm_open() and TTM's fault handler share vm_private_data. */
 	BUILD_BUG_ON(offsetof(struct ttm_buffer_object, base));
 
 	bo = kzalloc_obj(*bo, QNPU_GFP_USER);
@@ -314,7 +316,7 @@ static struct qnpu_bo *qnpu_bo_alloc(struct qnpu_device *npu, u64 size, u32 flag
 	return bo;
 }
 
-/* Makes a buffer of memory of others, which @sg maps for the device; without @dma_buf pinned. */
+/* Creates a buffer of foreign memory that @sg maps for DMA; pinned memory if no @dma_buf. */
 struct qnpu_bo *qnpu_bo_create_sg(struct qnpu_device *npu, u64 size, u32 flags,
 				  struct sg_table *sg, struct dma_buf *dma_buf)
 {
@@ -342,11 +344,11 @@ struct qnpu_bo *qnpu_bo_create_sg(struct qnpu_device *npu, u64 size, u32 flags,
 	return bo;
 }
 
-/* Makes a buffer of whole pages of its own, filled with zeros; the device is held. */
+/* Creates a zeroed buffer with pages of its own; the device is held. */
 static struct qnpu_bo *qnpu_bo_create(struct qnpu_device *npu, struct qnpu_vm *vm, u64 size,
 				      u32 flags)
 {
-	/* Creation evicts nothing: without room on the card a buffer moves there when used. */
+	/* Creation evicts nothing: if the card is full, the buffer moves there on first use. */
 	static const struct ttm_place places[] = {
 		{ .mem_type = TTM_PL_VRAM, .flags = TTM_PL_FLAG_DESIRED },
 		{ .mem_type = TTM_PL_TT, .flags = TTM_PL_FLAG_FALLBACK },
@@ -364,7 +366,7 @@ static struct qnpu_bo *qnpu_bo_create(struct qnpu_device *npu, struct qnpu_vm *v
 	if (flags & DRM_NPU_BO_SYSTEM)
 		placement = (struct ttm_placement) { .placement = &places[2], .num_placement = 1 };
 
-	/* On failure the object is gone. */
+	/* On failure TTM has freed the object. */
 	ret = ttm_bo_init_reserved(&npu->mem.ttm, &bo->tbo, ttm_bo_type_device, &placement, 0,
 				   &ctx, NULL, NULL, qnpu_bo_destroy);
 	if (ret)
@@ -396,7 +398,7 @@ int qnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fi
 	vm = qnpu_file_vm(file);
 	if (IS_ERR(vm))
 		return PTR_ERR(vm);
-	/* A device that is removed sees no new DMA mapping. */
+	/* Removal must not miss a new DMA mapping. */
 	if (!drm_dev_enter(drm, &idx))
 		return -ENODEV;
 	bo = qnpu_bo_create(npu, vm, size, args->flags);
@@ -418,8 +420,8 @@ int qnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fi
 }
 
 /*
- * Were the contents of a buffer lost with the card, whose memory is zeroed when it comes back?
- * Without the reservation lock the answer is soon old.
+ * Returns true if the buffer's contents were lost with the card, whose memory is zeroed on its
+ * return. Racy without the reservation lock.
  */
 bool qnpu_bo_is_lost(const struct qnpu_bo *bo)
 {
@@ -427,7 +429,7 @@ bool qnpu_bo_is_lost(const struct qnpu_bo *bo)
 				       READ_ONCE(bo->losses) != READ_ONCE(bo_to_qnpu(bo)->losses));
 }
 
-/* Contents are valid, or @lost and have moved with that state; the reservation lock is held. */
+/* Contents are valid, or @lost and have moved with that state. Reservation lock held. */
 void qnpu_bo_restored(struct qnpu_bo *bo, bool lost)
 {
 	WRITE_ONCE(bo->losses, READ_ONCE(bo_to_qnpu(bo)->losses));
@@ -459,7 +461,7 @@ int qnpu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file
 	return ret;
 }
 
-/* Cache maintenance of what @args says, inside of the buffer; takes its reservation lock. */
+/* Cache maintenance of the range in @args; takes the reservation lock. */
 int qnpu_bo_sync(struct qnpu_bo *bo, const struct drm_npu_bo_sync *args)
 {
 	int ret;
@@ -473,7 +475,7 @@ int qnpu_bo_sync(struct qnpu_bo *bo, const struct drm_npu_bo_sync *args)
 	if (ret)
 		return ret;
 
-	mb(); /* drains write-combining buffers: all that card memory needs */
+	mb(); /* drains write-combining buffers, which suffices for card memory */
 	if (qnpu_bo_is_home(bo) && qnpu_bo_is_in_system(bo))
 		ret = qnpu_bo_sync_system(bo, args->offset, args->size, args->direction);
 	if (!ret && args->direction & DRM_NPU_SYNC_TO_DEVICE && !args->offset &&
@@ -528,7 +530,7 @@ int qnpu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file
 	if (bo->dma_buf || bo->userptr) {
 		ret = -EOPNOTSUPP;
 	} else if (bo->maker != file->client_id) {
-		/* A program that got it from another must not take it away from the maker. */
+		/* An importer must not take write access from the creator. */
 		ret = -EPERM;
 	} else if (!dma_resv_test_signaled(obj->resv, DMA_RESV_USAGE_WRITE) ||
 		   bo->tbo.pin_count) {
@@ -536,7 +538,7 @@ int qnpu_ioctl_bo_seal(struct drm_device *drm, void *data, struct drm_file *file
 	} else if (!bo->sealed) {
 		WRITE_ONCE(bo->sealed, true);
 		ttm_bo_unmap_virtual(&bo->tbo);
-		/* No later BO_SYNC can do it. */
+		/* Last chance to write back the CPU's stores. */
 		if (bo->flags & DRM_NPU_BO_SYSTEM)
 			qnpu_bo_sync_system(bo, 0, obj->size, DRM_NPU_SYNC_TO_DEVICE);
 		qnpu_vm_protect(bo);
@@ -570,7 +572,7 @@ int qnpu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file
 	return ret > 0 ? 0 : ret ?: -ETIME;
 }
 
-/* Counts memory of the buffers that a file has handles of. */
+/* Sum up the memory behind a file's handles. */
 void qnpu_gem_usage(struct drm_file *file, struct qnpu_gem_usage *usage)
 {
 	struct drm_memory_stats *stats;

@@ -2,8 +2,8 @@
 /*
  * Queue pairs: rings, completions, enable and disable. A queue finishes its jobs in order. A job
  * with a failed in-fence is skipped, but keeps its place in the list, so that its fence does not
- * signal early. Jobs with unsignalled fences, and all jobs behind them, are on @waiting. Any path
- * that may unblock them moves ready jobs to @jobs, under the lock.
+ * signal early. Jobs with unsignalled fences, and all later jobs, are on @waiting. Any path that
+ * may unblock them moves ready jobs to @jobs, under the lock.
  */
 #include <linux/bitfield.h>
 #include <linux/dma-mapping.h>
@@ -23,11 +23,11 @@
 #include "qnpu_trace.h"
 #include "qnpu_vm.h"
 
-/* A disable waits for one bounded step of a command; a software model on a busy host is slow. */
+/* Disabling takes one bounded step of a command; a software model on a busy host is slow. */
 #define QNPU_QUEUE_TIMEOUT_US	(5 * USEC_PER_SEC)
 #define QNPU_QUEUE_POLL_US	50
 
-/* Completions that are taken before CQ_HEAD is written: each write crosses the bus. */
+/* Completions taken per write of CQ_HEAD, which crosses the bus. */
 #define QNPU_RING_TELL		(QNPU_RING_ENTRIES / 4)
 
 static u32 qnpu_queue_read(struct qnpu_hw_queue *queue, u32 reg)
@@ -55,7 +55,7 @@ static u32 qnpu_ring_next(u32 index)
 	return (index + 1) & (QNPU_RING_ENTRIES - 1);
 }
 
-/* Returns the next queue with a pair of number @index or more, or NULL; hw_lock is held. */
+/* Returns the next attached queue with index @index or more, or NULL. hw_lock is held. */
 struct qnpu_hw_queue *qnpu_hw_queue_next(struct qnpu_device *npu, u32 *index)
 {
 	while (*index < npu->info.queues) {
@@ -66,19 +66,19 @@ struct qnpu_hw_queue *qnpu_hw_queue_next(struct qnpu_device *npu, u32 *index)
 	return NULL;
 }
 
-/* Read STATUS; the device is entered. */
+/* Read STATUS. The device is entered. */
 u32 qnpu_hw_queue_status(struct qnpu_hw_queue *queue)
 {
 	return qnpu_queue_read(queue, NPU_QUEUE_STATUS);
 }
 
-/* Abort a job, if the device has it; the device is entered. */
+/* Abort a job if the device has it. The device is entered. */
 void qnpu_hw_queue_abort(struct qnpu_hw_queue *queue, u64 seqno)
 {
 	qnpu_write64(queue->npu, NPU_QUEUE_REG(queue->index, NPU_QUEUE_ABORT_JOB), seqno);
 }
 
-/* Returns the mask of the cores that a job of the queue is on; the device is entered. */
+/* Returns the mask of cores that run a job of the queue. The device is entered. */
 u32 qnpu_hw_queue_cores(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_device *npu = queue->npu;
@@ -119,7 +119,7 @@ static void qnpu_hw_queue_write(struct qnpu_hw_queue *queue, struct qnpu_ctx_job
 	WRITE_ONCE(queue->on_card, queue->on_card + 1);
 }
 
-/* A job is finished, or has to begin anew on a card that was reset. */
+/* The job is finished, or must restart after a reset. */
 static void qnpu_hw_queue_off_card(struct qnpu_hw_queue *queue, struct qnpu_ctx_job *job)
 {
 	if (!job->on_card)
@@ -128,7 +128,7 @@ static void qnpu_hw_queue_off_card(struct qnpu_hw_queue *queue, struct qnpu_ctx_
 	WRITE_ONCE(queue->on_card, queue->on_card - 1);
 }
 
-/* Take a job that was to run off the list. */
+/* Take a runnable job off the list. */
 static void qnpu_hw_queue_remove(struct qnpu_hw_queue *queue, struct qnpu_ctx_job *job, u64 now)
 {
 	queue->job_ns = now - max(queue->done_ns, job->given_ns);
@@ -152,7 +152,7 @@ static void qnpu_hw_queue_finish_skipped(struct qnpu_hw_queue *queue)
 	}
 }
 
-/* All fences of a job have signalled. Returns false if it is skipped; it may be finished then. */
+/* All in-fences have signalled. Returns false for a skipped job, which may be finished by then. */
 static bool qnpu_hw_queue_take(struct qnpu_hw_queue *queue, struct qnpu_ctx_job *job)
 {
 	job->taken = jiffies;
@@ -165,7 +165,7 @@ static bool qnpu_hw_queue_take(struct qnpu_hw_queue *queue, struct qnpu_ctx_job 
 	}
 
 	WRITE_ONCE(queue->to_run, queue->to_run + 1);
-	/* The watchdog runs as long as there is a job. */
+	/* The watchdog runs while there are jobs. */
 	if (!queue->watched) {
 		queue->watched = true;
 		queue_delayed_work(queue->npu->timeout_wq, &queue->ctx->watch_work,
@@ -175,7 +175,7 @@ static bool qnpu_hw_queue_take(struct qnpu_hw_queue *queue, struct qnpu_ctx_job 
 	return true;
 }
 
-/* Take the waiting jobs that are ready. Returns true if one of them is to run. */
+/* Take the waiting jobs that are ready. Returns true if one of them must run. */
 static bool qnpu_hw_queue_take_ready(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_ctx_job *job;
@@ -193,7 +193,7 @@ static bool qnpu_hw_queue_take_ready(struct qnpu_hw_queue *queue)
 	return run;
 }
 
-/* Queue @count jobs, armed and listening, and waiting jobs whose fences have signalled. */
+/* Queue @count armed jobs, and waiting jobs whose fences have signalled. */
 void qnpu_hw_queue_push(struct qnpu_hw_queue *queue, struct qnpu_ctx_job **jobs, u32 count)
 {
 	bool last, run = false;
@@ -201,7 +201,9 @@ void qnpu_hw_queue_push(struct qnpu_hw_queue *queue, struct qnpu_ctx_job **jobs,
 
 	spin_lock_irq(&queue->lock);
 	for (i = 0; i < count; i++) {
-		/* Where a fence was the last, its callback may still look at the job. */
+		/*
+		 * If a callback drops the last count, it may still use the job: let the job wait.
+		 */
 		last = atomic_dec_and_test(&jobs[i]->pending);
 		if (last && list_empty(&queue->waiting) && qnpu_job_is_ready(jobs[i]))
 			run |= qnpu_hw_queue_take(queue, jobs[i]);
@@ -210,14 +212,14 @@ void qnpu_hw_queue_push(struct qnpu_hw_queue *queue, struct qnpu_ctx_job **jobs,
 	}
 	if (!list_empty(&queue->waiting))
 		run |= qnpu_hw_queue_take_ready(queue);
-	/* The completion of a full ring feeds the rest. */
+	/* If the ring is full, the next completion feeds the rest. */
 	run &= queue->on_card < QNPU_RING_JOBS;
 	spin_unlock_irq(&queue->lock);
 	if (run)
 		qnpu_hw_queue_feed(queue);
 }
 
-/* Returns the first job, with a reference, and the jiffies since when; NULL: nothing to watch. */
+/* Returns the first job, with a reference, and its start in jiffies; NULL if there is none. */
 struct qnpu_ctx_job *qnpu_hw_queue_watched_job(struct qnpu_hw_queue *queue, unsigned long *since)
 {
 	struct qnpu_ctx_job *job;
@@ -242,11 +244,11 @@ void qnpu_hw_queue_feed(struct qnpu_hw_queue *queue)
 	u32 count = 0;
 	u64 now;
 
-	/* Without the lock: each change is followed by a call. */
+	/* Lockless check: every change is followed by another call. */
 	if (READ_ONCE(queue->to_run) <= READ_ONCE(queue->on_card))
 		return;
 
-	/* Resets and the end of the device clear @enabled before: nothing else need be held. */
+	/* Resets and removal clear @enabled first, so this lock suffices. */
 	spin_lock_irqsave(&queue->lock, flags);
 	if (!qnpu_hw_queue_is_attached(queue) && queue->to_run && !queue->error)
 		qnpu_attach_request(queue);
@@ -263,13 +265,13 @@ void qnpu_hw_queue_feed(struct qnpu_hw_queue *queue)
 			count++;
 		}
 	}
-	/* A doorbell is an ordered write: entry and descriptor are visible before it. */
+	/* The doorbell write is ordered after entry and descriptor. */
 	if (count)
 		qnpu_doorbell(queue, NPU_DOORBELL_SQ_TAIL, queue->sq_tail);
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
-/* Returns the earliest time at which a job on a core can have begun; 0 if it is finished. */
+/* Returns the earliest possible start of a job on a core, in ns; 0 if it is finished. */
 u64 qnpu_hw_queue_since_ns(struct qnpu_hw_queue *queue, u64 seqno)
 {
 	struct qnpu_ctx_job *job;
@@ -286,7 +288,7 @@ u64 qnpu_hw_queue_since_ns(struct qnpu_hw_queue *queue, u64 seqno)
 
 /* Completion */
 
-/* Stands for the completion of a job whose result is unknown. */
+/* Completion of a job whose result is unknown. */
 static const struct npu_cqe qnpu_unknown = {
 	.status = NPU_STATUS_INTERNAL,
 	.engine = NPU_ENGINE_NONE,
@@ -295,7 +297,7 @@ static const struct npu_cqe qnpu_unknown = {
 	.region = NPU_REGION_NONE,
 };
 
-/* Can a completion be true? The first job is the one that runs: it is never a skipped one. */
+/* Validate a completion: it must name the first job, which is not a skipped one. */
 static bool qnpu_cqe_is_sane(struct qnpu_hw_queue *queue, const struct npu_cqe *cqe)
 {
 	const struct qnpu_ctx_job *job = qnpu_hw_queue_first(queue);
@@ -311,7 +313,7 @@ static bool qnpu_cqe_is_sane(struct qnpu_hw_queue *queue, const struct npu_cqe *
 				NPU_CQE_CORES));
 }
 
-/* The first job ends with a completion; without one it was on a core and is lost. */
+/* Finish the first job with its completion; NULL: it was on a core and is lost. */
 static void qnpu_hw_queue_complete(struct qnpu_hw_queue *queue, const struct npu_cqe *cqe, u64 now)
 {
 	struct qnpu_ctx_job *job = qnpu_hw_queue_first(queue);
@@ -325,14 +327,14 @@ static void qnpu_hw_queue_complete(struct qnpu_hw_queue *queue, const struct npu
 		qnpu_hw_queue_take_ready(queue);
 }
 
-/* Copy the next completion; returns false if it is not written. */
+/* Copy the next completion; returns false if there is none. */
 static bool qnpu_hw_queue_peek(struct qnpu_hw_queue *queue, struct npu_cqe *cqe)
 {
 	const struct npu_cqe *entry = &queue->rings->cq[queue->cq_head];
 
 	if ((READ_ONCE(entry->phase) & NPU_CQE_PHASE) != queue->cq_phase)
 		return false;
-	dma_rmb(); /* the rest of the entry after its phase */
+	dma_rmb(); /* the phase before the rest of the entry */
 	*cqe = *entry;
 
 	return true;
@@ -345,7 +347,7 @@ static void qnpu_hw_queue_consume(struct qnpu_hw_queue *queue)
 		queue->cq_phase ^= NPU_CQE_PHASE;
 }
 
-/* Invalid completions end no job, since it may still run; they lead to a reset of the device. */
+/* An invalid completion ends no job, which may still run; the device is reset. */
 static void qnpu_hw_queue_distrust(struct qnpu_hw_queue *queue)
 {
 	WRITE_ONCE(queue->distrusted, true);
@@ -374,7 +376,7 @@ static bool qnpu_hw_queue_process_locked(struct qnpu_hw_queue *queue, u32 *most)
 	return any;
 }
 
-/* Take up to @most new completions, in any context; @most is reduced by those taken. */
+/* Take up to @most new completions, in any context; subtracts their number from @most. */
 bool qnpu_hw_queue_process_some(struct qnpu_hw_queue *queue, u32 *most)
 {
 	unsigned long flags;
@@ -404,7 +406,7 @@ bool qnpu_hw_queue_process(struct qnpu_hw_queue *queue)
 	return qnpu_hw_queue_process_some(queue, &most);
 }
 
-/* Look for a completion that is written with the wrong phase; the device is entered. */
+/* Detect a completion written with the wrong phase. The device is entered. */
 void qnpu_hw_queue_check_phase(struct qnpu_hw_queue *queue)
 {
 	struct npu_cqe cqe;
@@ -412,7 +414,7 @@ void qnpu_hw_queue_check_phase(struct qnpu_hw_queue *queue)
 
 	spin_lock_irq(&queue->lock);
 	tail = queue->enabled ? qnpu_queue_read(queue, NPU_QUEUE_CQ_TAIL) : queue->cq_head;
-	/* An entry is written before CQ_TAIL counts it, so that CQ_TAIL may be one behind. */
+	/* An entry is written before CQ_TAIL counts it, so CQ_TAIL may lag by one. */
 	if (tail < QNPU_RING_ENTRIES && tail != queue->cq_head &&
 	    qnpu_ring_next(tail) != queue->cq_head && !qnpu_hw_queue_peek(queue, &cqe))
 		qnpu_hw_queue_distrust(queue);
@@ -469,7 +471,7 @@ static int qnpu_hw_queue_wait_disabled(struct qnpu_hw_queue *queue)
 				 NPU_QUEUE_STATUS);
 }
 
-/* Returns 0 when the device touches no memory of the queue; cores that do not stop are reset. */
+/* Returns 0 once the device has stopped access to the queue's memory; resets cores that hang. */
 static int qnpu_hw_queue_disable(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_device *npu = queue->npu;
@@ -492,8 +494,8 @@ static int qnpu_hw_queue_disable(struct qnpu_hw_queue *queue)
 /* Around a device reset, under hw_lock */
 
 /*
- * Retire what is complete, and mark the job on a core as begun, which is certain if the arbiter is
- * off. Where an entry that CQ_TAIL counts cannot be true, the result of its job is unknown.
+ * Retire completed jobs, and mark the job on a core as begun; exact only with the arbiter off. An
+ * invalid entry that CQ_TAIL counts gives its job an unknown result.
  */
 static void qnpu_hw_queue_account(struct qnpu_hw_queue *queue)
 {
@@ -508,7 +510,7 @@ static void qnpu_hw_queue_account(struct qnpu_hw_queue *queue)
 	} while (tail != qnpu_queue_read(queue, NPU_QUEUE_CQ_TAIL));
 
 	if (tail >= QNPU_RING_ENTRIES) {
-		/* Registers that read as ones tell nothing: the first job may be on a core. */
+		/* All ones carry no information: the first job may be on a core. */
 		tail = queue->cq_head;
 	} else if (qnpu_ring_next(tail) == queue->cq_head) {
 		/* The last entry may be taken before CQ_TAIL counts it. */
@@ -527,7 +529,7 @@ static void qnpu_hw_queue_account(struct qnpu_hw_queue *queue)
 		first->begun = true;
 }
 
-/* Retire what is complete, and stop using the ring. The arbiter is off, or all jobs will end. */
+/* Retire completed jobs and stop using the ring. The arbiter is off, or all jobs will end. */
 void qnpu_hw_queue_suspend(struct qnpu_hw_queue *queue)
 {
 	lockdep_assert_held(&queue->npu->hw_lock);
@@ -539,7 +541,7 @@ void qnpu_hw_queue_suspend(struct qnpu_hw_queue *queue)
 	spin_unlock_irq(&queue->lock);
 }
 
-/* Suspend and disable a queue of a device that is up; after a failure the requested reset does. */
+/* Suspend and disable a queue of a running device; after a failure, request a device reset. */
 int qnpu_hw_queue_stop(struct qnpu_hw_queue *queue)
 {
 	int ret;
@@ -552,7 +554,7 @@ int qnpu_hw_queue_stop(struct qnpu_hw_queue *queue)
 	return ret;
 }
 
-/* Enable a suspended queue after a reset. Jobs are written again, except the one on a core. */
+/* Enable a suspended queue after a reset. Jobs are rewritten, except the one that was on a core. */
 void qnpu_hw_queue_resume(struct qnpu_hw_queue *queue)
 {
 	int error = queue->error ?: qnpu_hw_queue_enable(queue);
@@ -576,7 +578,7 @@ void qnpu_hw_queue_resume(struct qnpu_hw_queue *queue)
 	qnpu_hw_queue_feed(queue);
 }
 
-/* Look for an error of a queue, under hw_lock; a reset of the device is left then. */
+/* Detect a failed queue, under hw_lock; the caller then resets the device. */
 bool qnpu_hw_queue_has_failed(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_ctx_job *job;
@@ -603,7 +605,7 @@ bool qnpu_hw_queue_has_failed(struct qnpu_hw_queue *queue)
 	return true;
 }
 
-/* New jobs end with @error, all others at the next reset of the device. 0: jobs are taken again. */
+/* New jobs end with @error, queued ones at the next device reset. 0: accept jobs again. */
 void qnpu_hw_queue_set_error(struct qnpu_hw_queue *queue, int error)
 {
 	spin_lock_irq(&queue->lock);
@@ -611,7 +613,7 @@ void qnpu_hw_queue_set_error(struct qnpu_hw_queue *queue, int error)
 	spin_unlock_irq(&queue->lock);
 }
 
-/* End all jobs that do not wait for fences, and refuse new ones; the device has left the queue. */
+/* End all jobs without unsignalled fences, and refuse new ones. The device has left the queue. */
 void qnpu_hw_queue_fail_all(struct qnpu_hw_queue *queue, int error)
 {
 	struct qnpu_ctx_job *job, *next;
@@ -631,7 +633,7 @@ void qnpu_hw_queue_fail_all(struct qnpu_hw_queue *queue, int error)
 	spin_unlock_irq(&queue->lock);
 }
 
-/* End all jobs in order, also waiting ones, of a suspended queue of a device that was reset. */
+/* End all jobs in order, also waiting ones, of a suspended queue after a device reset. */
 void qnpu_hw_queue_cancel(struct qnpu_hw_queue *queue, u32 cause)
 {
 	struct qnpu_ctx_job *job, *next;
@@ -650,11 +652,11 @@ void qnpu_hw_queue_cancel(struct qnpu_hw_queue *queue, u32 cause)
 	qnpu_hw_queue_set_error(queue, READ_ONCE(queue->ctx->dead));
 }
 
-/* Life */
+/* Attach and detach */
 
 /*
- * Give a queue the free queue pair @index; the device is entered. Fails with -EIO or -ENODEV, or
- * with -ETIMEDOUT if only the device reset that is requested then keeps the pair from memory.
+ * Attach a queue to the free queue pair @index. The device is entered. Fails with -EIO or -ENODEV,
+ * or with -ETIMEDOUT if a device reset was requested, before which the pair may access memory.
  */
 int qnpu_hw_queue_attach(struct qnpu_hw_queue *queue, u32 index)
 {
@@ -670,7 +672,7 @@ int qnpu_hw_queue_attach(struct qnpu_hw_queue *queue, u32 index)
 	WRITE_ONCE(queue->index, index);
 	ret = qnpu_hw_queue_enable(queue);
 	if (ret) {
-		/* It may have started in part. */
+		/* It may have started partially. */
 		if (qnpu_hw_queue_disable(queue)) {
 			ret = -ETIMEDOUT;
 			qnpu_recover_request(npu, "a queue does not start");
@@ -692,7 +694,7 @@ int qnpu_hw_queue_attach(struct qnpu_hw_queue *queue, u32 index)
 	return 0;
 }
 
-/* Take its queue pair from a queue that is disabled; unfinished jobs wait for another pair. */
+/* Detach a disabled queue; unfinished jobs wait for another queue pair. */
 void qnpu_hw_queue_detach(struct qnpu_hw_queue *queue)
 {
 	struct qnpu_device *npu = queue->npu;
@@ -719,7 +721,7 @@ void qnpu_hw_queue_detach(struct qnpu_hw_queue *queue)
 	qnpu_pm_put(npu);
 }
 
-/* An empty queue without queue pair, in zeroed memory. */
+/* Initialise an empty, detached queue in zeroed memory. */
 void qnpu_hw_queue_init(struct qnpu_hw_queue *queue, struct qnpu_ctx *ctx, u32 priority,
 			u32 core_mask)
 {
@@ -736,7 +738,7 @@ void qnpu_hw_queue_init(struct qnpu_hw_queue *queue, struct qnpu_ctx *ctx, u32 p
 	INIT_LIST_HEAD(&queue->waiting);
 }
 
-/* End all jobs but waiting ones. Afterwards the device touches no memory of queue or jobs. */
+/* End all jobs but waiting ones. On return the device accesses no memory of queue or jobs. */
 void qnpu_hw_queue_shutdown(struct qnpu_hw_queue *queue, int error)
 {
 	struct qnpu_device *npu = queue->npu;
@@ -746,7 +748,7 @@ void qnpu_hw_queue_shutdown(struct qnpu_hw_queue *queue, int error)
 	qnpu_attach_cancel(queue);
 
 	mutex_lock(&npu->hw_lock);
-	/* A device that is not up does not reach memory, and is reset before it does. */
+	/* A device that is not up makes no DMA, and is reset before it does. */
 	if (qnpu_hw_queue_is_attached(queue) && qnpu_device_is_up(npu))
 		ret = qnpu_hw_queue_stop(queue);
 	mutex_unlock(&npu->hw_lock);

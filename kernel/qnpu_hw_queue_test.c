@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * KUnit tests of the rings; part of qnpu_hw_queue.c. The card's side is played by the test.
- */
+/* KUnit tests of the rings; part of qnpu_hw_queue.c. The test plays the card. */
 #include <kunit/device.h>
 #include <kunit/test.h>
 
@@ -35,7 +33,7 @@ static void qnpu_ring_test_next(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, qnpu_ring_next(QNPU_RING_ENTRIES - 1), 0);
 }
 
-/* Offsets that the card sees: rings and descriptors aligned, and nothing on top of each other. */
+/* Rings and descriptors, as the card addresses them, are aligned and do not overlap. */
 static void qnpu_ring_test_layout(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, offsetof(struct qnpu_rings, cq) % 64, 0);
@@ -45,7 +43,7 @@ static void qnpu_ring_test_layout(struct kunit *test)
 	KUNIT_EXPECT_LT(test, QNPU_RING_JOBS, QNPU_RING_ENTRIES);
 }
 
-/* Three times around: each job's entry and descriptor lie in the slot that the tail was at. */
+/* In three rounds, entry and descriptor of each job are in the slot of the tail. */
 static void qnpu_ring_test_entries(struct kunit *test)
 {
 	struct qnpu_hw_queue *queue = test->priv;
@@ -74,7 +72,7 @@ static void qnpu_ring_test_entries(struct kunit *test)
 	}
 }
 
-/* Only entries with the phase of the present round are taken, each once. */
+/* Only entries with the current phase are taken, each once. */
 static void qnpu_ring_test_phase(struct kunit *test)
 {
 	struct qnpu_hw_queue *queue = test->priv;
@@ -102,7 +100,7 @@ static void qnpu_ring_test_no_work(struct work_struct *work)
 {
 }
 
-/* A completion that nobody waits for is not taken, and nothing after it. */
+/* An unexpected completion is not taken, nor any after it. */
 static void qnpu_ring_test_distrust(struct kunit *test)
 {
 	struct qnpu_hw_queue *queue = test->priv;
@@ -124,7 +122,7 @@ static void qnpu_ring_test_distrust(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, queue->cq_head, 0);
 }
 
-/* Each field alone makes a completion one that cannot be true. */
+/* A single wrong field makes a completion invalid. */
 static void qnpu_ring_test_sanity(struct kunit *test)
 {
 	static const struct npu_cqe good = {

@@ -16,7 +16,7 @@ static umode_t qnpu_hwmon_is_visible(const void *data, enum hwmon_sensor_types t
 	return 0444;
 }
 
-/* Constants of the hardware guide; returns false for what is read from the device. */
+/* Limits from the hardware guide; returns false for values read from the device. */
 static bool qnpu_hwmon_limit(struct qnpu_device *npu, enum hwmon_sensor_types type, u32 attr,
 			     long *value)
 {
@@ -94,7 +94,7 @@ static const struct hwmon_chip_info qnpu_hwmon_chip = {
 	.info = qnpu_hwmon_channels,
 };
 
-/* Until the driver is unbound. */
+/* Register sensors until the driver is unbound. */
 int qnpu_hwmon_init(struct qnpu_device *npu)
 {
 	return PTR_ERR_OR_ZERO(devm_hwmon_device_register_with_info(npu->drm.dev, "qnpu", npu,

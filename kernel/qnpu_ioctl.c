@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ioctls of the DRM core that an accel node accepts.
+ * Filter for the ioctls of the DRM core.
  *
- * Some of the others take it for granted that a file has a display master, which a file of an
- * accel node has not. DRM_IOCTL_GET_MAGIC and DRM_IOCTL_GET_UNIQUE crash (upstream/drm, patch 1).
+ * Some of them assume that a file has a display master, which a file of an accel node lacks.
+ * DRM_IOCTL_GET_MAGIC and DRM_IOCTL_GET_UNIQUE crash (upstream/drm, patch 1).
  */
 #include <linux/errno.h>
 
@@ -12,7 +12,7 @@
 
 #include "qnpu_ioctl.h"
 
-/* Returns 0 if @cmd is the driver's own or makes sense here, else -EACCES. */
+/* Returns 0 if @cmd is driver-specific or safe on an accel node, else -EACCES. */
 int qnpu_ioctl_filter(unsigned int cmd)
 {
 	unsigned int nr = DRM_IOCTL_NR(cmd);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts. MSI-X vector 0 of a card, or the line of a SoC block, carries events, and completions
- * where it is the only one; the others carry the completions of groups of queues. The hard handler
+ * Interrupts. Vector 0, or the line of a SoC block, carries events, and completions if there is no
+ * other vector. The other MSI-X vectors carry the completions of groups of queues. The hard handler
  * takes a bounded number of completions, a thread takes the rest.
  */
 #include <linux/export.h>
@@ -15,12 +15,12 @@
 #include "qnpu_irq.h"
 #include "qnpu_trace.h"
 
-/* Completions that a hard handler takes. */
+/* Completions per hard interrupt. */
 #define QNPU_IRQ_COMPLETIONS	16
 
 /*
- * Handle pending events; the device is entered, or this is the handler. The periodic work and the
- * watchdog call it as well: an event whose interrupt was lost raises no other until it is cleared.
+ * Handle pending events, from the handler or with the device entered. The periodic work and the
+ * watchdog call it, too: after a lost interrupt no event raises another before a clear.
  */
 void qnpu_irq_look(struct qnpu_device *npu)
 {
@@ -31,7 +31,7 @@ void qnpu_irq_look(struct qnpu_device *npu)
 	if (!events || qnpu_is_gone(events))
 		return;
 
-	/* Cleared before it is acted on: a later event raises the vector again. */
+	/* Cleared before handling: a later event raises the vector again. */
 	qnpu_write(npu, NPU_REG_EVENT_STATUS, events);
 
 	if (events & NPU_EVENT_STATUS_INVALIDATED)
@@ -51,7 +51,7 @@ void qnpu_irq_look(struct qnpu_device *npu)
 		queue_work(npu->timeout_wq, &npu->event_work);
 }
 
-/* Take QNPU_IRQ_COMPLETIONS at most; returns false if there may be more. */
+/* Take at most QNPU_IRQ_COMPLETIONS; returns false if there may be more. */
 static bool qnpu_irq_process(struct qnpu_vector *vector)
 {
 	u32 most = QNPU_IRQ_COMPLETIONS;
@@ -88,8 +88,8 @@ static irqreturn_t qnpu_irq_thread(int irq, void *data)
 }
 
 /*
- * Pass reports of the cache watch to the trace event, and drop them, in any context; the device has
- * a line and is awake. Returns their number; fewer than QNPU_IRQ_REPORTS: there are no more.
+ * Pass cache watch reports to the trace event and acknowledge them, in any context. The device has
+ * a line and is awake. Returns their number; below QNPU_IRQ_REPORTS none are left.
  */
 u32 qnpu_irq_take_reports(struct qnpu_device *npu)
 {
@@ -111,7 +111,7 @@ u32 qnpu_irq_take_reports(struct qnpu_device *npu)
 }
 EXPORT_SYMBOL_GPL(qnpu_irq_take_reports);
 
-/* The line is a level: its cause is cleared before anything is looked at. */
+/* The line is level-triggered: clear its cause before reading state. */
 static irqreturn_t qnpu_irq_line_handler(int irq, void *data)
 {
 	struct qnpu_vector *vector = data;
@@ -126,7 +126,7 @@ static irqreturn_t qnpu_irq_line_handler(int irq, void *data)
 		qnpu_write(npu, NPU_REG_LINE_STATUS, NPU_LINE_STATUS_VECTOR);
 		ret = qnpu_irq_handler(irq, vector);
 	}
-	/* Stays up as long as there are reports. */
+	/* The line stays up while reports are pending. */
 	if (status & NPU_LINE_STATUS_WATCH) {
 		qnpu_irq_take_reports(npu);
 		ret = ret == IRQ_NONE ? IRQ_HANDLED : ret;
@@ -135,7 +135,7 @@ static irqreturn_t qnpu_irq_line_handler(int irq, void *data)
 	return ret;
 }
 
-/* Let the device, entered, raise a vector; @ns: time from the register to the woken thread. */
+/* Make the entered device raise a vector; @ns: latency from register write to thread wake-up. */
 int qnpu_irq_test(struct qnpu_device *npu, u64 *ns)
 {
 	struct qnpu_irq *irq = &npu->irq;
@@ -185,7 +185,7 @@ int qnpu_irq_init(struct qnpu_device *npu)
 	return 0;
 }
 
-/* Free the vectors; no handler runs afterwards. */
+/* Free the vectors; on return no handler runs. */
 void qnpu_irq_fini(struct qnpu_device *npu)
 {
 	while (npu->irq.count) {
@@ -195,7 +195,7 @@ void qnpu_irq_fini(struct qnpu_device *npu)
 	}
 }
 
-/* No handler runs on return, nor until qnpu_irq_enable(). */
+/* On return no handler runs until qnpu_irq_enable(). */
 void qnpu_irq_disable(struct qnpu_device *npu)
 {
 	u32 i;
@@ -212,7 +212,7 @@ void qnpu_irq_enable(struct qnpu_device *npu)
 		enable_irq(npu->irq.vectors[i].irq);
 }
 
-/* The vector that serves queue number @queue. */
+/* Returns the vector that serves queue pair @queue. */
 struct qnpu_vector *qnpu_irq_vector_of_queue(struct qnpu_device *npu, u32 queue)
 {
 	u32 others = npu->irq.count - 1;
