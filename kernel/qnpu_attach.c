@@ -4,9 +4,9 @@
  *
  * A context gets a queue pair when it has a job, and keeps it until another context needs it. The
  * context idle for longest loses its pair first. If all are busy, they share the pairs in time
- * slices: a context with jobs that have not started loses its pair at the end of its slice. These
- * jobs return to the driver at no cost. Address spaces get equal shares of pairs, however many
- * contexts each has.
+ * slices. A context with jobs that have not started loses its pair after its slice. These jobs
+ * return to the driver at no cost. Address spaces get equal shares of pairs, however many contexts
+ * each has.
  */
 #include <linux/dma-fence.h>
 #include <linux/dma-mapping.h>
@@ -131,8 +131,8 @@ static int qnpu_attach_take(struct qnpu_hw_queue *queue)
 }
 
 /*
- * Returns true if @a should lose its queue pair before @b: idle queues first, longest idle time
- * first; then the address space with most pairs, oldest time slice first.
+ * Returns true if @a should lose its queue pair before @b: the queue idle for longest. Without
+ * idle queues, the oldest time slice of the address space with most pairs.
  */
 static bool qnpu_attach_loses(const struct qnpu_hw_queue *a, const struct qnpu_hw_queue *b)
 {

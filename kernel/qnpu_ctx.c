@@ -2,8 +2,8 @@
 /*
  * Contexts: a hardware queue, a fence page, and the results of jobs.
  *
- * A context ends in two steps. qnpu_ctx_kill() stops the queue and releases all device resources;
- * it runs once, from the ioctl, the close of the file or the removal of the device. The structure
+ * A context ends in two steps. qnpu_ctx_kill() stops the queue and releases all device resources.
+ * It runs once, from the ioctl, the close of the file or the removal of the device. The structure
  * is freed with the last reference, which an exported fence may hold.
  */
 #include <linux/capability.h>
@@ -280,8 +280,8 @@ void qnpu_ctx_kill(struct qnpu_ctx *ctx, int error)
 	if (cancel_work_sync(&ctx->kick_work))
 		qnpu_ctx_put(ctx); /* the work's reference; a later work leaves the device alone */
 	/*
-	 * Jobs with unsignalled in-fences will not run, but must not signal early: a waiter for the
-	 * last of several jobs may assume that all earlier ones are done.
+	 * Jobs with unsignalled in-fences will not run, but must not signal early. A waiter for
+	 * the last of several jobs may assume that all earlier ones are done.
 	 */
 	if (qnpu_ctx_is_busy(ctx)) {
 		drm_dev_get(&ctx->npu->drm);

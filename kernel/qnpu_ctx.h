@@ -57,7 +57,7 @@ struct qnpu_ctx {
 	struct page *fence_page;	/* struct npu_fence, mapped by users, set by the device */
 	dma_addr_t fence_dma;		/* its bus address; unmapped once killed */
 
-	struct mutex submit_lock;	/* keeps seqnos, queue and waits for room in one order */
+	struct mutex submit_lock;	/* keeps seqnos, pushes and waits for room in order */
 	wait_queue_head_t wait;		/* woken when a job is finished */
 	u64 submitted;			/* last seqno assigned; written under submit_lock */
 

@@ -205,9 +205,7 @@ static vm_fault_t qnpu_gem_fault_dummy(struct vm_fault *vmf, struct qnpu_bo *bo)
 	ret = vmf_insert_pfn_prot(vma, vmf->address, page_to_pfn(bo->dummy),
 				  vm_get_page_prot(vma->vm_flags));
 
-	/*
-	 * A lost device that returns clears @wedged, then unmaps dummy pages; it may miss this one.
-	 */
+	/* A returning device clears @wedged, then unmaps dummy pages, but may miss this one. */
 	smp_mb(); /* the page before the check of @wedged */
 	if (!drm_dev_is_unplugged(&npu->drm) && !READ_ONCE(npu->wedged))
 		ttm_bo_unmap_virtual(&bo->tbo);

@@ -201,9 +201,7 @@ void qnpu_hw_queue_push(struct qnpu_hw_queue *queue, struct qnpu_ctx_job **jobs,
 
 	spin_lock_irq(&queue->lock);
 	for (i = 0; i < count; i++) {
-		/*
-		 * If a callback drops the last count, it may still use the job: let the job wait.
-		 */
+		/* A callback that drops the last count may still use the job: let it wait. */
 		last = atomic_dec_and_test(&jobs[i]->pending);
 		if (last && list_empty(&queue->waiting) && qnpu_job_is_ready(jobs[i]))
 			run |= qnpu_hw_queue_take(queue, jobs[i]);

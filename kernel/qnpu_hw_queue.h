@@ -65,7 +65,7 @@ struct qnpu_hw_queue {
 	u64 job_ns;		/* run time of that job, from its write or the previous job's end */
 };
 
-/* With hw_lock or the queue's lock held; else the answer may be outdated. */
+/* Returns true if it has a queue pair. Stable under hw_lock or the queue's lock. */
 static inline bool qnpu_hw_queue_is_attached(const struct qnpu_hw_queue *queue)
 {
 	return READ_ONCE(queue->index) != QNPU_NO_QUEUE;

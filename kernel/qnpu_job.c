@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Jobs from submission to end: fences, dependencies, results, and the release of what they use.
+ * Jobs from submission to completion: fences, dependencies, results, and release of resources.
  *
- * A queue begins and ends its jobs in the order of their submission. A job whose fences have
- * signalled is given to the queue by the call that submits it; one that waits, and those behind it,
- * are waiting jobs. Fences of its own context need no callback, since the queue looks after each
- * completion; callbacks of others count down, and the last one queues a work.
+ * A queue runs its jobs in submission order. The submit call itself queues a job whose fences have
+ * signalled; a job with unsignalled fences, and all later ones, are waiting jobs. Fences of the
+ * same context need no callback, because the queue checks them after each completion. Callbacks of
+ * foreign fences count down, and the last one queues a work.
  *
- * A fence can outlive the file, the context and the device, so it holds a reference to its context
- * and to the module. Fences of the driver's own context stay inside, and do not keep the module
- * loaded. qnpu_exit() waits until the last module_put() has returned.
+ * A fence may outlive file, context and device, so it holds references to its context and to the
+ * module. Fences of the driver's own context are never exported and do not pin the module.
+ * qnpu_exit() waits until the last module_put() has returned.
  */
 #include <linux/bitfield.h>
 #include <linux/dma-fence-chain.h>
@@ -26,7 +26,7 @@
 #include "qnpu_trace.h"
 #include "qnpu_vm.h"
 
-/* For jobs' release_work and contexts' kick_work; global, since jobs can outlive the device. */
+/* For release_work of jobs and kick_work of contexts; global, since jobs may outlive the device. */
 static struct workqueue_struct *qnpu_release_wq;
 static struct workqueue_struct *qnpu_kick_wq;
 
@@ -59,14 +59,14 @@ static const struct dma_fence_ops qnpu_fence_ops = {
 	.release = qnpu_fence_release,
 };
 
-/* The seqno follows when the job is armed. */
+/* The seqno is assigned when the job is armed. */
 static struct dma_fence *qnpu_fence_create(struct qnpu_ctx *ctx)
 {
 	struct qnpu_fence *fence = kzalloc_obj(*fence, QNPU_GFP_USER);
 
 	if (!fence)
 		return NULL;
-	/* The caller runs in an ioctl of this module. */
+	/* The caller runs in an ioctl of this module, so it is pinned. */
 	if (!ctx->internal)
 		__module_get(THIS_MODULE);
 	fence->ctx = qnpu_ctx_get(ctx);
@@ -75,7 +75,7 @@ static struct dma_fence *qnpu_fence_create(struct qnpu_ctx *ctx)
 	return &fence->base;
 }
 
-/* Returns the error of a signalled fence; a link of a timeline's chain carries none itself. */
+/* Returns the error of a signalled fence; a dma_fence_chain link has none itself. */
 int qnpu_fence_error(struct dma_fence *fence)
 {
 	int status = dma_fence_get_status(dma_fence_chain_contained(fence));
@@ -85,7 +85,7 @@ int qnpu_fence_error(struct dma_fence *fence)
 
 /* Submission */
 
-/* Allocate an empty job with its arrays behind it, and all that its end needs. */
+/* Allocate a job with its arrays, and all resources that its completion needs. */
 struct qnpu_ctx_job *qnpu_job_alloc(struct qnpu_ctx *ctx, const struct qnpu_job_shape *shape)
 {
 	size_t desc_bytes = sizeof(struct npu_job) + shape->streams * sizeof(struct npu_stream) +
@@ -119,7 +119,7 @@ struct qnpu_ctx_job *qnpu_job_alloc(struct qnpu_ctx *ctx, const struct qnpu_job_
 	return job;
 }
 
-/* Undo qnpu_job_alloc() for a job that was not armed. */
+/* Undo qnpu_job_alloc() of a job that is not armed. */
 void qnpu_job_discard(struct qnpu_ctx_job *job)
 {
 	u32 i;
@@ -131,7 +131,7 @@ void qnpu_job_discard(struct qnpu_ctx_job *job)
 	qnpu_job_put(job);
 }
 
-/* Number a complete job. The context's submit_lock is held until it is pushed, which follows. */
+/* Assign the seqno of a complete job; submit_lock is held until the push that must follow. */
 void qnpu_job_arm(struct qnpu_ctx_job *job)
 {
 	struct qnpu_ctx *ctx = job->ctx;
@@ -144,9 +144,9 @@ void qnpu_job_arm(struct qnpu_ctx_job *job)
 	trace_qnpu_job_submit(job);
 }
 
-/* Fences to wait for */
+/* In-fences */
 
-/* Is a fence, or a point, signalled by jobs of @ctx alone? Then @last is their last seqno. */
+/* Returns true if only jobs of @ctx signal @fence; @last is then their last seqno. */
 static bool qnpu_job_is_own_fence(const struct qnpu_ctx *ctx, struct dma_fence *fence, u64 *last)
 {
 	struct dma_fence *link;
@@ -166,8 +166,8 @@ static bool qnpu_job_is_own_fence(const struct qnpu_ctx *ctx, struct dma_fence *
 }
 
 /*
- * Wait for a fence whose error cancels the job, which takes over the reference. Fences of the same
- * context are waited for, too, since a fence carries its error once it has signalled.
+ * Add an in-fence, whose error cancels the job. Takes over the reference. Fences of the same
+ * context are added, too, because a fence has its error only once signalled.
  */
 void qnpu_job_add_in_fence(struct qnpu_ctx_job *job, struct dma_fence *fence)
 {
@@ -192,7 +192,7 @@ void qnpu_job_add_in_fence(struct qnpu_ctx_job *job, struct dma_fence *fence)
 		dep->listens = true;
 }
 
-/* The last one of the fences of a timeline is enough. */
+/* Keep only the last fence of each timeline. */
 static bool qnpu_job_merge_implicit(struct qnpu_ctx_job *job, struct dma_fence *fence)
 {
 	struct qnpu_dep *dep;
@@ -210,7 +210,7 @@ static bool qnpu_job_merge_implicit(struct qnpu_ctx_job *job, struct dma_fence *
 	return false;
 }
 
-/* Wait for other users of a buffer, whose @resv is locked, except jobs of the same context. */
+/* Add the fences in a buffer's locked @resv, except those of the same context. */
 int qnpu_job_add_buffer_fences(struct qnpu_ctx_job *job, struct dma_resv *resv,
 			       enum dma_resv_usage usage)
 {
@@ -237,7 +237,7 @@ int qnpu_job_add_buffer_fences(struct qnpu_ctx_job *job, struct dma_resv *resv,
 	return 0;
 }
 
-/* Queue the context's kick_work, which has a reference of its own. */
+/* Queue the context's kick_work, which holds its own reference. */
 void qnpu_job_kick(struct qnpu_ctx *ctx)
 {
 	qnpu_ctx_get(ctx);
@@ -245,7 +245,7 @@ void qnpu_job_kick(struct qnpu_ctx *ctx)
 		qnpu_ctx_put(ctx);
 }
 
-/* Any context, any locks. The job stays until the callback is removed, or has returned. */
+/* Runs in any context. The job lives until the callback is removed or has returned. */
 static void qnpu_dep_signaled(struct dma_fence *fence, struct dma_fence_cb *cb)
 {
 	struct qnpu_ctx_job *job = container_of(cb, struct qnpu_dep, cb)->job;
@@ -271,7 +271,7 @@ static void qnpu_job_listen(struct qnpu_ctx_job *job)
 	}
 }
 
-/* Give armed jobs, in order, to their queue, under submit_lock. They can be gone on return. */
+/* Push armed jobs in order to their queue, under submit_lock. They may be freed on return. */
 void qnpu_job_push(struct qnpu_ctx *ctx, struct qnpu_ctx_job **jobs, u32 count)
 {
 	bool cookie = dma_fence_begin_signalling();
@@ -283,7 +283,7 @@ void qnpu_job_push(struct qnpu_ctx *ctx, struct qnpu_ctx_job **jobs, u32 count)
 	dma_fence_end_signalling(cookie);
 }
 
-/* Remove all callbacks of a job that has waited; one that cannot be removed has returned. */
+/* Remove all callbacks of a waiting job; those that cannot be removed have returned. */
 void qnpu_job_stop_listening(struct qnpu_ctx_job *job)
 {
 	struct qnpu_dep *dep;
@@ -295,13 +295,13 @@ void qnpu_job_stop_listening(struct qnpu_ctx_job *job)
 	}
 }
 
-/* Have all fences signalled that a job waits for? The lock of its queue is held. */
+/* Returns true if all in-fences have signalled. The queue's lock is held. */
 bool qnpu_job_is_ready(const struct qnpu_ctx_job *job)
 {
 	return !atomic_read(&job->pending) && job->ctx->completed >= job->after;
 }
 
-/* Returns the error of a ready job one of whose in-fences has failed, else 0. */
+/* Returns the errno of a ready job with a failed in-fence, else 0. */
 int qnpu_job_in_error(const struct qnpu_ctx_job *job)
 {
 	const struct qnpu_dep *dep;
@@ -318,7 +318,7 @@ int qnpu_job_in_error(const struct qnpu_ctx_job *job)
 
 /* Results */
 
-/* The errno of a job that the device has finished, or lost. */
+/* Returns the errno of a job that the device has finished or lost. */
 static int qnpu_job_error(const struct qnpu_ctx_job *job, const struct npu_cqe *cqe)
 {
 	switch (cqe ? cqe->status : NPU_STATUS_ABORTED) {
@@ -334,7 +334,7 @@ static int qnpu_job_error(const struct qnpu_ctx_job *job, const struct npu_cqe *
 	}
 }
 
-/* The cause of an abort, or of the reset that cost the job. */
+/* Returns the cause of an abort, or of the reset that cancelled the job. */
 static u32 qnpu_job_cause(const struct qnpu_ctx_job *job, int error, const struct npu_cqe *cqe)
 {
 	u32 killed = READ_ONCE(job->killed);
@@ -345,7 +345,7 @@ static u32 qnpu_job_cause(const struct qnpu_ctx_job *job, int error, const struc
 		return killed;
 	if (READ_ONCE(job->ctx->dead))
 		return DRM_NPU_CAUSE_DESTROYED;
-	/* A core was reset because of another job, or the queue was stopped or given up. */
+	/* Another job caused a core reset, or the queue was stopped or has failed. */
 	if (cqe || job->ctx->queue.error)
 		return DRM_NPU_CAUSE_RECOVERY;
 
@@ -386,8 +386,8 @@ static void qnpu_job_fill_fault(const struct qnpu_ctx_job *job, int error,
 }
 
 /*
- * The core's time with a job begins when the card has the job, and the jobs before it, of the queue
- * and of the core, are seen to be done. So the times of a core's jobs do not overlap.
+ * A core's busy time with a job starts once the card has the job, and earlier jobs of queue and
+ * core are complete. So busy times of a core never overlap.
  */
 static u64 qnpu_job_busy_ns(const struct qnpu_ctx_job *job, u32 core)
 {
@@ -405,8 +405,8 @@ static u64 qnpu_job_busy_ns(const struct qnpu_ctx_job *job, u32 core)
 }
 
 /*
- * A job has all its cores for all its time. The completion names them; if the job is lost they are
- * known where there were none to choose from.
+ * A job occupies all its cores throughout. The completion names them; for a lost job they are known
+ * only if it could not choose.
  */
 static void qnpu_job_account(const struct qnpu_ctx_job *job, const struct npu_cqe *cqe, u64 cycles)
 {
@@ -426,7 +426,7 @@ static void qnpu_job_account(const struct qnpu_ctx_job *job, const struct npu_cq
 	}
 }
 
-/* Remember the result in the context, under the queue's lock. */
+/* Record the result in the context, under the queue's lock. */
 static void qnpu_job_record(struct qnpu_ctx_job *job, int error, const struct npu_cqe *cqe)
 {
 	struct qnpu_ctx *ctx = job->ctx;
@@ -435,12 +435,12 @@ static void qnpu_job_record(struct qnpu_ctx_job *job, int error, const struct np
 	result->error = error;
 	result->cycles = cqe ? cqe->end_cycle - cqe->start_cycle : 0;
 
-	/* The card names no cores for a job that has not begun. */
+	/* The cores are unknown for a job that has not started. */
 	if (ctx->vm && (cqe || job->begun))
 		qnpu_job_account(job, cqe, result->cycles);
 
 	if (error) {
-		/* A job that never ran has no fault to tell. */
+		/* A job that never ran has no fault details. */
 		if (!job->skip_error)
 			qnpu_job_fill_fault(job, error, cqe,
 					    &ctx->faults[ctx->fault_count++ % QNPU_CTX_FAULTS]);
@@ -449,15 +449,15 @@ static void qnpu_job_record(struct qnpu_ctx_job *job, int error, const struct np
 		else
 			ctx->errors++;
 	}
-	/* An orphan has outlived it. */
+	/* The jobs of an orphan outlive the address space. */
 	if (ctx->vm)
 		atomic64_inc(&ctx->vm->jobs);
 	WRITE_ONCE(ctx->completed, job->seqno);
 }
 
 /*
- * Record the result of a job off the queue's list, signal its fence, wake waiters, and drop the
- * queue's reference. @error is that of a job that did not run to its end, or 0.
+ * Complete a job that is off the queue's list: record the result, signal the fence, wake waiters,
+ * drop the queue's reference. @error: errno of a job that did not finish on the device, or 0.
  */
 void qnpu_job_finish(struct qnpu_ctx_job *job, int error, const struct npu_cqe *cqe)
 {
@@ -479,7 +479,7 @@ void qnpu_job_finish(struct qnpu_ctx_job *job, int error, const struct npu_cqe *
 	qnpu_job_put(job);
 }
 
-/* Releasing */
+/* Release */
 
 static void qnpu_job_free(struct qnpu_ctx_job *job)
 {
@@ -510,12 +510,12 @@ static void qnpu_job_release_work(struct work_struct *work)
 	drm_dev_put(drm);
 }
 
-/* Drop a reference, in any context; a work releases a job that is the last user of a mapping. */
+/* Drop a reference, in any context. A work drops last references to mappings. */
 void qnpu_job_put(struct qnpu_ctx_job *job)
 {
 	if (!refcount_dec_and_test(&job->refs))
 		return;
-	/* Mappings that others hold, too, are dropped without locks. */
+	/* Mappings with other references are dropped without locks. */
 	while (job->region_count &&
 	       refcount_dec_not_one(&job->vmas[job->region_count - 1]->kref.refcount))
 		job->region_count--;
@@ -524,18 +524,18 @@ void qnpu_job_put(struct qnpu_ctx_job *job)
 		return;
 	}
 
-	/* The end of the file waits for it. */
+	/* The close of the file waits for this. */
 	if (job->region_count) {
 		job->releases = qnpu_vm_get(job->vmas[0]->vm);
 		atomic_inc(&job->releases->releasing);
 	}
-	/* A job can outlive its file, and even the card; the module is kept by its fence. */
+	/* The job may outlive file and card; its fence pins the module. */
 	drm_dev_get(&job->ctx->npu->drm);
 	INIT_WORK(&job->release_work, qnpu_job_release_work);
 	queue_work(qnpu_release_wq, &job->release_work);
 }
 
-/* The module */
+/* Module */
 
 int qnpu_job_module_init(void)
 {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * KUnit tests of what a job is told about those that it waits for; part of qnpu_job.c.
- */
+/* KUnit tests of a job's errors from its in-fences; part of qnpu_job.c. */
 #include <kunit/test.h>
 
 static const char *qnpu_job_test_name(struct dma_fence *fence)
@@ -9,7 +7,7 @@ static const char *qnpu_job_test_name(struct dma_fence *fence)
 	return "qnpu-test";
 }
 
-/* Without release(): the memory is the test's. */
+/* No free: the test owns the memory. */
 static void qnpu_job_test_release(struct dma_fence *fence)
 {
 }
@@ -22,23 +20,23 @@ static const struct dma_fence_ops qnpu_job_test_ops = {
 
 /** struct qnpu_job_test - a job with one in-fence */
 struct qnpu_job_test {
-	/** @lock: of the fence */
+	/** @lock: lock of @in */
 	spinlock_t lock;
 
-	/** @in: fence */
+	/** @in: in-fence */
 	struct dma_fence in;
 
-	/** @deps: the job's array */
+	/** @deps: storage of @job.in_deps */
 	struct qnpu_dep deps[1];
 
-	/** @ctx: its context */
+	/** @ctx: context of @job */
 	struct qnpu_ctx ctx;
 
 	/** @job: job */
 	struct qnpu_ctx_job job;
 };
 
-/* The job waits for a fence of its own context (then by number), or for one of somebody else. */
+/* The in-fence is of the job's own context, so compared by seqno, or foreign. */
 static struct qnpu_job_test *qnpu_job_test_create(struct kunit *test, bool own)
 {
 	struct qnpu_job_test *self = kunit_kzalloc(test, sizeof(*self), GFP_KERNEL);
@@ -55,7 +53,7 @@ static struct qnpu_job_test *qnpu_job_test_create(struct kunit *test, bool own)
 	return self;
 }
 
-/* What the queue does with a job of the context that has failed: number first, then fence. */
+/* A failed job of the same context: its seqno makes the job ready, its fence gives the error. */
 static void qnpu_job_test_own_failure(struct kunit *test)
 {
 	struct qnpu_job_test *self = qnpu_job_test_create(test, true);
@@ -80,7 +78,7 @@ static void qnpu_job_test_success(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, qnpu_job_in_error(&self->job), 0);
 }
 
-/* One of somebody else is waited for by callback; after that is taken back nothing follows. */
+/* A foreign fence gets a callback, which has no effect once removed. */
 static void qnpu_job_test_foreign(struct kunit *test)
 {
 	struct qnpu_job_test *self = qnpu_job_test_create(test, false);
@@ -94,7 +92,7 @@ static void qnpu_job_test_foreign(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&self->job.pending), 1);
 }
 
-/* An error that is there at submission is remembered, the fence is not. */
+/* An error known at submission is stored, its fence is not. */
 static void qnpu_job_test_failed_before(struct kunit *test)
 {
 	struct qnpu_job_test *self = qnpu_job_test_create(test, false);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory: TTM with two places, the card's DDR (TTM_PL_VRAM, a buddy allocator) and system memory
- * that the card may see (TTM_PL_TT). A block of a SoC has no TTM_PL_VRAM.
+ * Memory: TTM with two memory types, the card's DDR (TTM_PL_VRAM, a buddy allocator) and system
+ * memory mapped for DMA (TTM_PL_TT). A SoC block has no TTM_PL_VRAM.
  *
- * Buffers for the card begin there if there is room, else in system memory. They come to the card
- * when a submission needs them, and go when they are idle and others need the room:
- * qnpu_residency.c asks for the moves, the move callback here makes them. Buffers for system memory
- * never move.
+ * Card buffers are created on the card if there is room, else in system memory. They move in when a
+ * submission needs them, and are evicted when idle and others need the memory. qnpu_residency.c
+ * requests the moves, the move callback here performs them. System buffers never move.
  */
 #include <linux/highmem.h>
 #include <linux/mm.h>
@@ -29,24 +28,24 @@
 #include "qnpu_trace.h"
 #include "qnpu_vm.h"
 
-/* Bytes cleared or copied between two chances for others to run. */
+/* Bytes cleared or copied between two calls of cond_resched(). */
 #define QNPU_CPU_STEP	SZ_2M
 
-/* From this size on the card zeroes new memory: before, the CPU is done before the card begins. */
+/* Smallest size that the card zeroes; below it the CPU is faster than the start of a job. */
 #define QNPU_CLEAR_BY_CARD	SZ_256K
 
-/* A contiguous part of a piece of DDR. */
+/* A contiguous part of a DDR allocation. */
 struct qnpu_card_extent {
-	u64 offset;			/* of its first byte in the buffer */
+	u64 offset;			/* offset of its first byte in the buffer */
 	u64 addr;			/* DDR offset of that byte */
 	u64 bytes;
 };
 
-/* A piece of DDR. */
+/* A DDR allocation. */
 struct qnpu_card_resource {
-	struct ttm_resource base;	/* TTM's part */
+	struct ttm_resource base;	/* base class */
 	struct list_head blocks;	/* buddy blocks, in the order of the buffer's pages */
-	u32 count;			/* entries of extents */
+	u32 count;			/* entries of @extents */
 	struct qnpu_card_extent extents[]; /* the blocks in that order, neighbours merged */
 };
 
@@ -68,8 +67,8 @@ static struct qnpu_card_manager *to_card_manager(struct ttm_resource_manager *ma
 /* Card DDR */
 
 /*
- * Blocks are a list, and a fragmented buffer has thousands: a table that can be searched, so that
- * neither a walk over all of the buffer nor a page fault looks at the blocks before.
+ * A fragmented buffer has thousands of list-linked blocks. A searchable table spares page faults
+ * and walks a scan of the blocks before their offset.
  */
 static void qnpu_card_index(struct gpu_buddy *buddy, struct qnpu_card_resource *res)
 {
@@ -106,7 +105,7 @@ static int qnpu_card_alloc(struct ttm_resource_manager *man, struct ttm_buffer_o
 	int ret = -ENOSPC;
 	LIST_HEAD(blocks);
 
-	/* From the largest blocks down, each aligned to its size, for 2 MiB entries. */
+	/* Largest blocks first, each aligned to its size, so that 2 MiB entries fit. */
 	mutex_lock(&card->lock);
 	if (tbo->base.size + qnpu_residency_aside(to_qnpu_bo(tbo)) <= card->buddy.avail)
 		ret = gpu_buddy_alloc_blocks(&card->buddy, 0, card->buddy.size, tbo->base.size,
@@ -143,7 +142,7 @@ static const struct ttm_resource_manager_func qnpu_card_funcs = {
 	.free = qnpu_card_free,
 };
 
-/* Where a byte of card memory is, and how far addresses go on without a jump. */
+/* Get the address of a byte of card memory, and the length of the contiguous run from it. */
 void qnpu_mem_card_run(struct ttm_resource *base, u64 offset, struct qnpu_mem_run *run)
 {
 	struct qnpu_card_resource *res = to_card_resource(base);
@@ -161,7 +160,7 @@ void qnpu_mem_card_run(struct ttm_resource *base, u64 offset, struct qnpu_mem_ru
 	run->bytes = res->extents[low].bytes - offset;
 }
 
-/* The same for a page of a buffer in @system memory or card memory; reservation lock held. */
+/* The same for a page of a buffer in @system or card memory. Reservation lock held. */
 void qnpu_mem_run(struct qnpu_bo *bo, bool system, u64 offset, struct qnpu_mem_run *run)
 {
 	struct ttm_buffer_object *tbo = &bo->tbo;
@@ -180,15 +179,15 @@ void qnpu_mem_run(struct qnpu_bo *bo, bool system, u64 offset, struct qnpu_mem_r
 	run->bytes = n << PAGE_SHIFT;
 }
 
-/* DDR that buffers can have. */
+/* Returns the DDR available to buffers, bytes. */
 u64 qnpu_mem_card_bytes(struct qnpu_device *npu)
 {
 	return npu->mem.card.buddy.size;
 }
 
 /*
- * How full the card is. The allocator does not tell its largest free block, so a block of each size
- * is asked for, from large to small. A refusal costs a look at a few list heads.
+ * Get the usage of the card's DDR. The allocator does not report its largest free block, so the
+ * sizes are tried from large to small. A failed attempt only checks a few list heads.
  */
 void qnpu_mem_card_space(struct qnpu_device *npu, struct qnpu_card_space *space)
 {
@@ -217,16 +216,16 @@ void qnpu_mem_card_space(struct qnpu_device *npu, struct qnpu_card_space *space)
 
 /* System memory */
 
-/* What the buffers of all cards of this machine have of its memory. */
+/* System memory used by the buffers of all cards of this machine, bytes. */
 static atomic64_t qnpu_system_used;
 
-/* System memory that the buffers of all cards can have: the rest of the system needs some, too. */
+/* System memory available to buffers of all cards; the rest of the system needs some, too. */
 u64 qnpu_mem_system_bytes(void)
 {
 	return ((u64)totalram_pages() << PAGE_SHIFT) / 4 * 3;
 }
 
-/* Imported memory is counted by those who made it. */
+/* The exporter accounts imported memory. */
 static u64 qnpu_system_counted(struct ttm_buffer_object *tbo)
 {
 	return to_qnpu_bo(tbo)->dma_buf ? 0 : tbo->base.size;
@@ -241,7 +240,7 @@ static int qnpu_system_alloc(struct ttm_resource_manager *man, struct ttm_buffer
 	if (!res)
 		return -ENOMEM;
 
-	/* What is new leaves an eighth to moves: two that change places need room for one more. */
+	/* New buffers leave an eighth for moves: to swap two buffers needs room for one more. */
 	if (!tbo->resource)
 		limit -= limit / 8;
 	if (counted && atomic64_add_return(counted, &qnpu_system_used) > limit) {
@@ -269,7 +268,7 @@ static const struct ttm_resource_manager_func qnpu_system_funcs = {
 
 /* TTM's callbacks */
 
-/* Zeroes all of the card, without CPU mappings, since nobody knows what it holds. */
+/* Zeroes the entire card, whose contents are unknown. There are no CPU mappings. */
 void qnpu_mem_clear_card(struct qnpu_device *npu)
 {
 	u64 at, step, end = qnpu_mem_card_bytes(npu);
@@ -281,10 +280,10 @@ void qnpu_mem_clear_card(struct qnpu_device *npu)
 		memset_io(npu->ddr + at, 0, step);
 		cond_resched();
 	}
-	wmb(); /* the zeros before anyone is told where they are */
+	wmb(); /* the zeros before their addresses are published */
 }
 
-/* Zero a stretch of DDR, or copy it to or from pages. */
+/* Zero a range of DDR, or copy it to or from pages. */
 static void qnpu_card_step(struct qnpu_device *npu, u64 at, u64 bytes, struct page **pages,
 			   bool out)
 {
@@ -305,7 +304,7 @@ static void qnpu_card_step(struct qnpu_device *npu, u64 at, u64 bytes, struct pa
 	}
 }
 
-/* Without the card's help: zeroes card memory, or with @pages copies it to or from them. */
+/* CPU fallback: zeroes card memory, or with @pages copies it to or from them. */
 int qnpu_mem_by_cpu(struct qnpu_device *npu, struct ttm_resource *card, struct page **pages,
 		    bool out)
 {
@@ -316,7 +315,7 @@ int qnpu_mem_by_cpu(struct qnpu_device *npu, struct ttm_resource *card, struct p
 	for (offset = 0; offset < card->size; offset += step) {
 		qnpu_mem_card_run(card, offset, &run);
 		step = min(run.bytes, QNPU_CPU_STEP);
-		/* New buffers can be large. */
+		/* Zeroing of a large new buffer must be killable. */
 		if (!pages && fatal_signal_pending(current))
 			return -EINTR;
 		ret = qnpu_device_enter(npu, &idx);
@@ -327,12 +326,12 @@ int qnpu_mem_by_cpu(struct qnpu_device *npu, struct ttm_resource *card, struct p
 		qnpu_device_exit(npu, idx);
 		cond_resched();
 	}
-	wmb(); /* the contents before anyone is told where they are */
+	wmb(); /* the contents before their addresses are published */
 
 	return 0;
 }
 
-/* Say where a buffer is now, for those who ask without its lock. */
+/* Publish a buffer's memory type for lockless readers. */
 static void qnpu_move_account(struct qnpu_device *npu, struct qnpu_bo *bo, u32 mem_type)
 {
 	bool was_out = qnpu_bo_is_evicted(bo), is_out;
@@ -356,7 +355,7 @@ static int qnpu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_o
 	int from = old ? (int)old->mem_type : -1, ret = 0;
 	bool in = new_mem->mem_type == TTM_PL_VRAM, out = from == TTM_PL_VRAM;
 
-	/* Pages that the card may not see have no bus addresses. */
+	/* TTM_PL_SYSTEM pages have no DMA address. */
 	if ((in && from == TTM_PL_SYSTEM) || (out && new_mem->mem_type == TTM_PL_SYSTEM)) {
 		*hop = (struct ttm_place) { .mem_type = TTM_PL_TT };
 		return -EMULTIHOP;
@@ -368,7 +367,7 @@ static int qnpu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_o
 			return ret;
 		qnpu_vm_unmap(bo);
 	}
-	/* New memory holds what its last owner left; TTM has zeroed that of the system. */
+	/* New DDR holds a former owner's data; TTM has zeroed system memory. */
 	if (in && !old)
 		ret = new_mem->size < QNPU_CLEAR_BY_CARD ?
 			      qnpu_mem_by_cpu(npu, new_mem, NULL, false) :
@@ -403,7 +402,7 @@ static void qnpu_ttm_evict_flags(struct ttm_buffer_object *tbo, struct ttm_place
 	placement->num_placement = 1;
 }
 
-/* Only the card is made free, and only of what is idle: nobody waits for jobs with locks held. */
+/* Evict from the card only, and only idle buffers: no wait for jobs under locks. */
 static bool qnpu_ttm_eviction_valuable(struct ttm_buffer_object *tbo, const struct ttm_place *place)
 {
 	if (tbo->resource->mem_type != TTM_PL_VRAM ||
@@ -455,10 +454,10 @@ static const struct ttm_device_funcs qnpu_ttm_funcs = {
 	.io_mem_pfn = qnpu_ttm_io_mem_pfn,
 };
 
-/* Takes all CPU mappings of buffers away, under the reset_lock; the next access is a fault. */
+/* Zaps all CPU mappings of buffers, under reset_lock; the next access faults. */
 void qnpu_mem_unmap_cpu(struct qnpu_device *npu)
 {
-	/* What is in system memory does not care what becomes of the card. */
+	/* A reset does not affect system memory. */
 	if (!qnpu_mem_card_bytes(npu))
 		return;
 	unmap_mapping_range(npu->drm.anon_inode->i_mapping,
@@ -487,7 +486,7 @@ static void qnpu_mem_fini(struct drm_device *drm, void *arg)
 {
 	struct qnpu_mem *mem = arg;
 
-	/* Buffers with memory of others are freed by TTM's work, which needs the managers. */
+	/* TTM's work frees buffers of foreign memory, and needs the managers. */
 	flush_workqueue(mem->ttm.wq);
 
 	qnpu_manager_remove(mem, &mem->system, TTM_PL_TT);

@@ -60,7 +60,7 @@ struct qnpu_card_space {
 /* A range of a buffer that is contiguous for the card. */
 struct qnpu_mem_run {
 	u64 addr;			/* DDR offset or bus address */
-	u64 bytes;			/* length */
+	u64 bytes;
 };
 
 int qnpu_mem_init(struct qnpu_device *npu);

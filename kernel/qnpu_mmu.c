@@ -2,14 +2,14 @@
 /*
  * Page tables and TLB.
  *
- * Tables are in system memory and charged to the process that causes them. They survive resets and
- * the device: a removal unmaps them, although address spaces of open files stay.
+ * Tables are in system memory, charged to the process that causes them. They survive device resets.
+ * Removal unmaps them, but address spaces of open files keep them.
  *
- * The device caches invalid translations, too: every change is followed by an invalidation, and
- * memory or tables are reused only after that is complete.
+ * The device caches invalid translations, too: every change needs an invalidation, which must
+ * complete before memory or tables are reused.
  *
- * An address space needs a number (ASID) only while a queue uses it. It keeps the number until
- * another one needs it.
+ * An address space needs an ASID only while a queue uses it, and keeps it until another one needs
+ * it.
  */
 #include <linux/dma-mapping.h>
 #include <linux/log2.h>
@@ -34,19 +34,19 @@
 /* An invalidation waits for accesses, not for jobs; a software model on a busy host is slow. */
 #define QNPU_INV_TIMEOUT	(5 * HZ)
 
-/* A table; under the lock of its address space. */
+/* A page table; under the lock of its address space. */
 struct qnpu_pt {
 	u64 *entries;			/* its memory */
 	dma_addr_t dma;			/* its bus address; valid until qnpu_mmu.gone */
-	struct list_head live;		/* in qnpu_mmu.live, under its lock */
+	struct list_head live;		/* in qnpu_mmu.live, under live_lock */
 	struct list_head link;		/* in a list of tables to be freed */
 	u32 used;			/* valid entries */
 	u32 level;			/* 3 for the root to 0 */
-	DECLARE_BITMAP(leaf, NPU_PT_ENTRIES); /* entries that are valid leaves */
-	struct qnpu_pt *child[];	/* tables below; only above level 0 */
+	DECLARE_BITMAP(leaf, NPU_PT_ENTRIES); /* valid leaf entries */
+	struct qnpu_pt *child[];	/* lower tables; none at level 0 */
 };
 
-/* Whole pages of the device. */
+/* Size of the ASID table, a multiple of the device's page size. */
 static size_t qnpu_asid_bytes(const struct qnpu_device *npu)
 {
 	return round_up(npu->asids * sizeof(struct npu_asid_entry), QNPU_TABLE_BYTES);
@@ -62,7 +62,7 @@ static u32 qnpu_index(u64 va, u32 level)
 	return (va >> qnpu_level_shift(level)) & (NPU_PT_ENTRIES - 1);
 }
 
-/* Changes @count entries from @index on, to @entry and @step more for each next one. */
+/* Write @count entries from @index on: @entry, plus @step for each next one. */
 static void qnpu_pt_write(struct qnpu_device *npu, struct qnpu_pt *pt, u32 index, u32 count,
 			  u64 entry, u64 step)
 {
@@ -120,7 +120,7 @@ static void qnpu_pt_unmap(struct qnpu_device *npu, struct qnpu_pt *pt)
 	dma_unmap_single(npu->drm.dev, pt->dma, QNPU_TABLE_BYTES, DMA_TO_DEVICE);
 }
 
-/* Frees a table and all below it. */
+/* Free a table and all tables below it. */
 static void qnpu_pt_free(struct qnpu_space *space, struct qnpu_pt *pt)
 {
 	struct qnpu_mmu *mmu = &space->npu->mmu;
@@ -148,12 +148,12 @@ static bool qnpu_inv_is_done(struct qnpu_device *npu, u32 generation, u32 ticket
 	bool done;
 	int idx;
 
-	/* A reset invalidates everything. */
+	/* A reset invalidates the entire TLB. */
 	if (READ_ONCE(npu->mmu.generation) != generation || drm_dev_is_unplugged(&npu->drm))
 		return true;
 	if (!qnpu_device_try_enter(npu, &idx))
 		return false;
-	/* Both counters wrap. A card that is gone reads as ones, which has to end the wait, too. */
+	/* Both counters wrap. A removed card reads as ones, which must end the wait, too. */
 	done = (s32)(qnpu_read(npu, NPU_REG_INV_DONE) - ticket) >= 0 ||
 	       qnpu_is_gone(qnpu_read(npu, NPU_REG_ID));
 	qnpu_device_exit(npu, idx);
@@ -162,8 +162,8 @@ static bool qnpu_inv_is_done(struct qnpu_device *npu, u32 generation, u32 ticket
 }
 
 /*
- * Invalidates a range and waits until the device uses no old translation. Zero bytes are the whole
- * address space with its root. A device that does not answer is reset, which invalidates, too.
+ * Invalidate a range, and wait until the device has dropped all old translations. Zero bytes stand
+ * for the entire address space. A device that does not answer is reset, which invalidates, too.
  */
 static void qnpu_space_invalidate(struct qnpu_space *space, u64 va, u64 bytes)
 {
@@ -173,14 +173,14 @@ static void qnpu_space_invalidate(struct qnpu_space *space, u64 va, u64 bytes)
 	int idx, asid;
 	long left;
 
-	wmb(); /* the entries, write-combined or without cache, before the command, or its waking */
-	/* One that is not up is reset before it works again. */
+	wmb(); /* the entries, write-combined or uncached, before the command or the resume */
+	/* Otherwise a reset follows before the device works again. */
 	if (!qnpu_device_enter_awake(npu, &idx))
 		return;
 
 	mutex_lock(&mmu->inv_lock);
 	asid = space->asid;
-	/* Nothing is cached without an ASID. qnpu_space_attach() invalidates all of a new one. */
+	/* The TLB has no entries without an ASID; qnpu_space_attach() invalidates a new ASID. */
 	if (asid == QNPU_NO_ASID) {
 		mutex_unlock(&mmu->inv_lock);
 		qnpu_device_exit(npu, idx);
@@ -205,13 +205,13 @@ static void qnpu_space_invalidate(struct qnpu_space *space, u64 va, u64 bytes)
 	}
 }
 
-/* Called by the interrupt handler: invalidations are complete. */
+/* Called by the interrupt handler when invalidations are complete. */
 void qnpu_mmu_invalidated(struct qnpu_device *npu)
 {
 	wake_up_all(&npu->mmu.inv_wait);
 }
 
-/* Called after a reset, in which the device has lost its translations: ends all waits. */
+/* Called after a reset, which has flushed the TLB: ends all waits. */
 void qnpu_mmu_forget(struct qnpu_device *npu)
 {
 	mutex_lock(&npu->mmu.inv_lock);
@@ -222,7 +222,7 @@ void qnpu_mmu_forget(struct qnpu_device *npu)
 
 /* Mapping */
 
-/* Finds the table at @level that maps @va, or makes it. */
+/* Find or allocate the table at @level that maps @va. */
 static struct qnpu_pt *qnpu_space_table(struct qnpu_space *space, u64 va, u32 level)
 {
 	struct qnpu_pt *pt = space->root, *next;
@@ -237,7 +237,7 @@ static struct qnpu_pt *qnpu_space_table(struct qnpu_space *space, u64 va, u32 le
 				return next;
 			pt->child[index] = next;
 			pt->used++;
-			wmb(); /* the empty table before the entry that leads to it */
+			wmb(); /* the empty table before the entry that points to it */
 			qnpu_pt_write(space->npu, pt, index, 1, next->dma | NPU_PTE_VALID, 0);
 		}
 		pt = next;
@@ -246,7 +246,7 @@ static struct qnpu_pt *qnpu_space_table(struct qnpu_space *space, u64 va, u32 le
 	return pt;
 }
 
-/* Sets leaves of one table, as many as fit into it and into @bytes. Returns the bytes mapped. */
+/* Set leaves of one table, as many as fit it and @bytes. Returns the bytes mapped. */
 static s64 qnpu_space_set(struct qnpu_space *space, u64 va, u64 bytes, u32 level, u64 entry)
 {
 	struct qnpu_pt *pt = qnpu_space_table(space, va, level);
@@ -272,7 +272,7 @@ static int qnpu_space_set_run(struct qnpu_space *space, u64 va, const struct qnp
 	if ((run->addr | (run->addr + run->bytes - 1)) & ~(NPU_PTE_ADDR | (SZ_4K - 1)))
 		return -ERANGE;
 
-	/* Small pages end before the next large one: there a table ends, too. */
+	/* Small pages end before the next large page, where a table ends, too. */
 	for (at = 0; at < run->bytes; at += done) {
 		u64 left = run->bytes - at, entry = (run->addr + at) | flags | NPU_PTE_VALID;
 
@@ -289,7 +289,7 @@ static int qnpu_space_set_run(struct qnpu_space *space, u64 va, const struct qnp
 	return 0;
 }
 
-/* Maps memory that is no buffer's. @flags: NPU_PTE_WRITE, NPU_PTE_SYSTEM. On error nothing. */
+/* Map memory without a buffer. @flags: NPU_PTE_WRITE, NPU_PTE_SYSTEM. All or nothing. */
 int qnpu_space_map_fixed(struct qnpu_space *space, u64 va, const struct qnpu_mem_run *run,
 			 u64 flags)
 {
@@ -304,9 +304,9 @@ int qnpu_space_map_fixed(struct qnpu_space *space, u64 va, const struct qnpu_mem
 }
 
 /*
- * Maps a buffer's pages of @system memory, or its card memory, or changes the flags of its mapping,
- * which does not fail: NPU_PTE_WRITE or NPU_PTE_CONST. Its reservation lock is held. On return the
- * device uses the new translations, on error nothing is mapped.
+ * Map a buffer's pages of @system or card memory, or change the flags of its mapping, which cannot
+ * fail: NPU_PTE_WRITE or NPU_PTE_CONST. The reservation lock is held. On return the device uses the
+ * new translations; on error nothing is mapped.
  */
 int qnpu_space_map(struct qnpu_space *space, u64 va, struct qnpu_bo *bo, bool system, u64 flags)
 {
@@ -333,13 +333,13 @@ int qnpu_space_map(struct qnpu_space *space, u64 va, struct qnpu_bo *bo, bool sy
 /* Result of clearing entries. */
 struct qnpu_unmap {
 	struct list_head empty;		/* tables without entries, freed after the invalidation */
-	u64 start;			/* range to invalidate: also all that empty tables cover */
+	u64 start;			/* range to invalidate, with the range of empty tables */
 	u64 end;
 };
 
 /*
- * Clears the leaves of a range and the entries of tables that are empty then. A failed attempt to
- * map may have made tables without leaves.
+ * Clear the leaves of a range, and the entries of tables that become empty. A failed map may have
+ * left tables without leaves.
  */
 static void qnpu_space_clear(struct qnpu_space *space, struct qnpu_pt *pt, u64 va, u64 end,
 			     struct qnpu_unmap *unmap)
@@ -371,10 +371,7 @@ static void qnpu_space_clear(struct qnpu_space *space, struct qnpu_pt *pt, u64 v
 	}
 }
 
-/*
- * Unmaps a range of pages, of which some may not be mapped. On return the device makes no more
- * access through it.
- */
+/* Unmap a range of pages, mapped or not. On return the device cannot access them. */
 void qnpu_space_unmap(struct qnpu_space *space, u64 va, u64 bytes)
 {
 	struct qnpu_unmap unmap = { .start = va, .end = va + bytes };
@@ -394,14 +391,14 @@ static void qnpu_asid_write(struct qnpu_device *npu, int asid, u64 root)
 {
 	int idx;
 
-	wmb(); /* the tables before the entry that leads to them */
+	wmb(); /* the tables before the entry that points to them */
 	if (!drm_dev_enter(&npu->drm, &idx))
 		return;
 	WRITE_ONCE(npu->mmu.asid_entries[asid].root, root);
 	drm_dev_exit(idx);
 }
 
-/* Finds an ASID: a new one, or that of the address space which has had no users for longest. */
+/* Find an ASID: an unused one, or that of the address space idle for longest. */
 static int qnpu_asid_find(struct qnpu_device *npu)
 {
 	struct qnpu_mmu *mmu = &npu->mmu;
@@ -410,7 +407,7 @@ static int qnpu_asid_find(struct qnpu_device *npu)
 
 	lockdep_assert_held(&mmu->inv_lock);
 
-	/* Fences may wait for this, so it does not wait for memory. */
+	/* Fences may depend on this, so it must not reclaim memory. */
 	asid = ida_alloc_max(&mmu->asids, npu->asids - 1, GFP_NOWAIT | __GFP_NOWARN);
 	if (asid >= 0)
 		return asid;
@@ -425,7 +422,7 @@ static int qnpu_asid_find(struct qnpu_device *npu)
 }
 
 /*
- * Gives an address space an ASID, for a queue that begins to use it; the device is held, but not
+ * Assign an ASID for a queue that starts to use the address space; the device is held, but not
  * entered. -ENOSPC: other queues use all ASIDs.
  */
 int qnpu_space_attach(struct qnpu_space *space)
@@ -447,14 +444,14 @@ int qnpu_space_attach(struct qnpu_space *space)
 	list_del_init(&space->idle);
 	space->users++;
 	mutex_unlock(&mmu->inv_lock);
-	/* The device may have translations of the address space that had the ASID before. */
+	/* The TLB may have entries of the previous address space with this ASID. */
 	if (fresh)
 		qnpu_space_invalidate(space, 0, 0);
 
 	return 0;
 }
 
-/* Undoes qnpu_space_attach(). */
+/* Undo qnpu_space_attach(). */
 void qnpu_space_detach(struct qnpu_space *space)
 {
 	struct qnpu_mmu *mmu = &space->npu->mmu;
@@ -464,7 +461,7 @@ void qnpu_space_detach(struct qnpu_space *space)
 		list_add_tail(&space->idle, &mmu->idle);
 }
 
-/* Makes an empty address space. */
+/* Create an empty address space. */
 int qnpu_space_init(struct qnpu_space *space, struct qnpu_device *npu)
 {
 	space->npu = npu;
@@ -475,7 +472,7 @@ int qnpu_space_init(struct qnpu_space *space, struct qnpu_device *npu)
 	return PTR_ERR_OR_ZERO(space->root);
 }
 
-/* Frees an address space without users. */
+/* Free an address space without users. */
 void qnpu_space_fini(struct qnpu_space *space)
 {
 	struct qnpu_device *npu = space->npu;
@@ -483,7 +480,7 @@ void qnpu_space_fini(struct qnpu_space *space)
 	int asid;
 
 	mutex_lock(&mmu->inv_lock);
-	/* Off the list, it keeps its ASID. */
+	/* Off the idle list, so nothing takes its ASID. */
 	list_del_init(&space->idle);
 	asid = space->asid;
 	if (asid != QNPU_NO_ASID)
@@ -497,8 +494,8 @@ void qnpu_space_fini(struct qnpu_space *space)
 }
 
 /*
- * Reads the entry of the ASID table or of a page table at a bus address; the device is held.
- * -EFAULT: no table is there.
+ * Read an entry of the ASID table or of a page table at a bus address. The device is held. -EFAULT:
+ * there is no table.
  */
 int qnpu_mmu_read(struct qnpu_device *npu, u64 addr, u64 *entry)
 {
@@ -523,7 +520,7 @@ int qnpu_mmu_read(struct qnpu_device *npu, u64 addr, u64 *entry)
 }
 
 #if IS_ENABLED(CONFIG_DRM_ACCEL_QNPU_WATCH)
-/* The offset of a physical address in a page table; -ENOENT: it is in none. */
+/* Returns the offset of a physical address in a page table; -ENOENT: not in any. */
 s64 qnpu_mmu_find_table(struct qnpu_device *npu, phys_addr_t addr)
 {
 	struct qnpu_mmu *mmu = &npu->mmu;
@@ -552,14 +549,14 @@ static void qnpu_pt_count(const struct qnpu_pt *pt, struct qnpu_space_usage *usa
 	}
 }
 
-/* Counts tables and leaves, with the lock of the address space held. */
+/* Count tables and leaves. The address space is locked. */
 void qnpu_space_usage(const struct qnpu_space *space, struct qnpu_space_usage *usage)
 {
 	memset(usage, 0, sizeof(*usage));
 	qnpu_pt_count(space->root, usage);
 }
 
-/* Unmaps all tables for removal; again: nothing. Address spaces of open files keep them. */
+/* Unmap all tables, for removal; idempotent. Address spaces of open files keep the memory. */
 void qnpu_mmu_release_dma(struct qnpu_device *npu)
 {
 	struct qnpu_mmu *mmu = &npu->mmu;
@@ -583,7 +580,7 @@ static void qnpu_mmu_fini(struct drm_device *drm, void *arg)
 	mutex_destroy(&mmu->live_lock);
 }
 
-/* Makes an empty ASID table. */
+/* Allocate an empty ASID table. */
 int qnpu_mmu_init(struct qnpu_device *npu)
 {
 	struct qnpu_mmu *mmu = &npu->mmu;

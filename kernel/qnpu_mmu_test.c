@@ -2,8 +2,7 @@
 /*
  * KUnit tests of the page tables; part of qnpu_mmu.c.
  *
- * What the driver writes is read by a walk that follows the hardware guide and does not use the
- * driver's own tree.
+ * A walk implemented from the hardware guide, without the driver's tree, checks the entries.
  */
 #include <linux/dma-mapping.h>
 
@@ -14,7 +13,7 @@
 
 /** struct qnpu_mmu_test - a device without hardware, and an address space with an ASID */
 struct qnpu_mmu_test {
-	/** @npu: device; only what page tables need is set */
+	/** @npu: device; only fields for page tables are set */
 	struct qnpu_device *npu;
 
 	/** @space: address space */
@@ -82,7 +81,7 @@ static u64 qnpu_test_word(const struct qnpu_mmu_test *t, u64 addr)
 	return word;
 }
 
-/* What the card makes of an address: the leaf's entry with the offset in it, or 0. */
+/* Translate an address as the card does: the leaf's entry plus the offset, or 0. */
 static u64 qnpu_test_walk(struct qnpu_mmu_test *t, u64 va)
 {
 	u64 entry = qnpu_test_word(t, t->npu->mmu.asid_table + t->space.asid * 16);
@@ -141,7 +140,7 @@ static void qnpu_mmu_test_pages(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.tables_used), 1);
 }
 
-/* From one table to the next on every level: the last page below 512 GiB and the first above. */
+/* Crosses tables on every level: the last page below 512 GiB and the first above. */
 static void qnpu_mmu_test_crosses_tables(struct kunit *test)
 {
 	struct qnpu_mmu_test *t = test->priv;
@@ -155,7 +154,7 @@ static void qnpu_mmu_test_crosses_tables(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.tables_used), 1);
 }
 
-/* Only where address and memory are aligned, and never beyond the end. */
+/* Blocks are used only if address and memory are aligned, and never beyond the end. */
 static void qnpu_mmu_test_blocks(struct kunit *test)
 {
 	struct qnpu_mmu_test *t = test->priv;
@@ -181,7 +180,7 @@ static void qnpu_mmu_test_blocks(struct kunit *test)
 	qnpu_space_unmap(&t->space, va + SZ_1M, aligned.bytes);
 }
 
-/* A neighbour in the same table stays. */
+/* A neighbour in the same table stays mapped. */
 static void qnpu_mmu_test_unmaps_only_its_own(struct kunit *test)
 {
 	struct qnpu_mmu_test *t = test->priv;
@@ -208,7 +207,7 @@ static void qnpu_mmu_test_refuses(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.tables_used), 1);
 }
 
-/* ASIDs in use are kept; of the others the one without users for longest goes first. */
+/* ASIDs in use are kept; of the others the one idle for longest goes first. */
 static void qnpu_mmu_test_asids(struct kunit *test)
 {
 	struct qnpu_mmu_test *t = test->priv;
@@ -247,7 +246,7 @@ static void qnpu_mmu_test_indices(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, qnpu_index(BIT_ULL(48) - 1, QNPU_ROOT_LEVEL), 511);
 }
 
-/* The range that the driver has asked the card to forget last. */
+/* Check the last range that the driver invalidated. */
 static void qnpu_test_expect_invalidated(struct kunit *test, u64 va, u64 bytes)
 {
 	struct qnpu_mmu_test *t = test->priv;
@@ -256,7 +255,7 @@ static void qnpu_test_expect_invalidated(struct kunit *test, u64 va, u64 bytes)
 	KUNIT_EXPECT_EQ(test, qnpu_read64(t->npu, NPU_REG_INV_BYTES), bytes);
 }
 
-/* All that a table covered is invalidated with it: the card may have cached the way to it. */
+/* The range of a freed table is invalidated with it: the card may cache the path to it. */
 static void qnpu_mmu_test_invalidates_tables(struct kunit *test)
 {
 	struct qnpu_mmu_test *t = test->priv;
@@ -266,7 +265,7 @@ static void qnpu_mmu_test_invalidates_tables(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, qnpu_space_map_fixed(&t->space, va, &page, 0), 0);
 	qnpu_test_expect_invalidated(test, va, SZ_4K);
 
-	/* A neighbour each keeps: the table of pages, the one above it, and the one above that. */
+	/* Neighbours keep the page table, the one above it, and the one above that. */
 	KUNIT_ASSERT_EQ(test, qnpu_space_map_fixed(&t->space, va + SZ_4K, &page, 0), 0);
 	qnpu_space_unmap(&t->space, va, SZ_4K);
 	qnpu_test_expect_invalidated(test, va, SZ_4K);
@@ -280,15 +279,15 @@ static void qnpu_mmu_test_invalidates_tables(struct kunit *test)
 	qnpu_test_expect_invalidated(test, BIT_ULL(40), BIT_ULL(39));
 }
 
-/** struct qnpu_test_card - plays a card that takes its time for an invalidation */
+/** struct qnpu_test_card - plays a card with slow invalidations */
 struct qnpu_test_card {
-	/** @work: what it does */
+	/** @work: completes an invalidation */
 	struct work_struct work;
 
 	/** @npu: device */
 	struct qnpu_device *npu;
 
-	/** @tables: tables in use when it was asked */
+	/** @tables: tables in use at the invalidation */
 	int tables;
 };
 
@@ -304,7 +303,7 @@ static void qnpu_test_card_work(struct work_struct *work)
 	qnpu_mmu_invalidated(npu);
 }
 
-/* As long as the card may still walk a table, nobody else gets its memory. */
+/* The memory of a table is not reused while the card may still walk it. */
 static void qnpu_mmu_test_frees_tables_late(struct kunit *test)
 {
 	struct qnpu_mmu_test *t = test->priv;
@@ -327,7 +326,7 @@ static void qnpu_mmu_test_frees_tables_late(struct kunit *test)
 	qnpu_write(t->npu, NPU_REG_INV_DONE, 0);
 }
 
-/* The flags of a mapping change in place, in every entry: so sealing takes the right to write. */
+/* A mapping's flags change in place, in every entry, as sealing requires. */
 static void qnpu_mmu_test_changes_flags(struct kunit *test)
 {
 	struct qnpu_mmu_test *t = test->priv;
@@ -344,7 +343,7 @@ static void qnpu_mmu_test_changes_flags(struct kunit *test)
 	qnpu_space_unmap(&t->space, va, run.bytes);
 }
 
-/* An address where no table is has no entry. */
+/* Without a table an address has no entry. */
 static void qnpu_mmu_test_reads(struct kunit *test)
 {
 	struct qnpu_mmu_test *t = test->priv;
@@ -360,8 +359,8 @@ static void qnpu_mmu_test_reads(struct kunit *test)
 }
 
 /*
- * Address spaces outlive the device, and so do their tables: changes reach no device, and nothing
- * is unmapped twice.
+ * Address spaces and their tables outlive the device: changes do not reach it, and nothing is
+ * unmapped twice.
  */
 static void qnpu_mmu_test_outlives_device(struct kunit *test)
 {
@@ -377,7 +376,7 @@ static void qnpu_mmu_test_outlives_device(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&t->npu->mmu.tables_used), 1);
 }
 
-/* Tickets wrap; a reset of the card answers all of them, and so does a card that is gone. */
+/* Tickets wrap; a reset completes all of them, and so does a removed card. */
 static void qnpu_mmu_test_tickets(struct kunit *test)
 {
 	struct qnpu_mmu_test *t = test->priv;

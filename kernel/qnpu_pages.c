@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The pages of buffers in system memory: TTM's callbacks for them.
+ * Pages of buffers in system memory: the TTM callbacks for them.
  *
- * They are charged to the memory cgroup of the process that made the buffer, also those of a card
- * buffer that has to make room for others. TTM's pool charges nobody, and looks for no signals.
+ * They are charged to the memory cgroup of the process that created the buffer, also the pages of
+ * an evicted card buffer. TTM's pool charges no cgroup and cannot be interrupted.
  *
- * The pages are pieces of contiguous memory, each mapped for DMA at once; the first page of each
- * has its order as private data. The device can go before the pages: then only their mappings go.
+ * The pages come in contiguous pieces, each with one DMA mapping; the first page of a piece holds
+ * its order as private data. Removal of the device only unmaps the pages.
  */
 #include <linux/dma-mapping.h>
 #include <linux/memcontrol.h>
@@ -22,13 +22,13 @@
 #include "qnpu_gem.h"
 #include "qnpu_pages.h"
 
-/* The largest piece: a block that one entry of a page table maps. */
+/* The largest piece: a block that one page table entry maps. */
 #define QNPU_MAX_ORDER	(21 - PAGE_SHIFT)
 
 /* Pages of a buffer. */
 struct qnpu_tt {
-	struct ttm_tt base;		/* TTM's part */
-	struct qnpu_bo *bo;		/* whose */
+	struct ttm_tt base;		/* base class */
+	struct qnpu_bo *bo;		/* the buffer */
 	struct list_head link;		/* in qnpu_mem.mapped while they are mapped for DMA */
 };
 
@@ -37,7 +37,7 @@ static struct qnpu_tt *to_qnpu_tt(struct ttm_tt *tt)
 	return container_of(tt, struct qnpu_tt, base);
 }
 
-/* The order of the piece of page @at. Larger ones come first, so each is aligned to its size. */
+/* Returns the order of the piece at page @at. Larger pieces come first, so each is aligned. */
 static u32 qnpu_piece_order(const struct ttm_tt *tt, u32 at)
 {
 	u32 order = QNPU_MAX_ORDER;
@@ -59,7 +59,7 @@ static void qnpu_pages_unmap(struct qnpu_device *npu, struct ttm_tt *tt, u32 pag
 
 	for (at = 0; at < pages; at += bytes >> PAGE_SHIFT) {
 		bytes = PAGE_SIZE << page_private(tt->pages[at]);
-		/* Caches may hold stores of programs: written back, not discarded. */
+		/* Caches may hold stores of programs, so write them back. */
 		if (!used && !npu->coherent)
 			dma_sync_single_for_device(dev, tt->dma_address[at], bytes,
 						   DMA_BIDIRECTIONAL);
@@ -69,9 +69,9 @@ static void qnpu_pages_unmap(struct qnpu_device *npu, struct ttm_tt *tt, u32 pag
 }
 
 /*
- * Undoes all DMA mappings of pages of an unplugged device, whose card is stopped. The pages stay
- * until their buffers go: others may have imported them. TTM's function for this would free them,
- * and does not end while another thread frees a buffer (upstream/drm-ttm, patch 1).
+ * Undo all DMA mappings of an unplugged, stopped device. The pages stay until their buffers are
+ * freed, since others may have imported them. TTM's function for this would free them, and hangs
+ * while another thread frees a buffer (upstream/drm-ttm, patch 1).
  */
 void qnpu_pages_release_dma(struct qnpu_device *npu)
 {
@@ -86,9 +86,9 @@ void qnpu_pages_release_dma(struct qnpu_device *npu)
 }
 
 /*
- * Maintains caches and bounce buffers of a buffer's own pages; of both directions the CPU's writes
- * come first. Not a byte more than is asked for: others may be at work on its neighbours. -ENODEV:
- * the device is gone, and the DMA mappings with it.
+ * Maintain caches and SWIOTLB bounce buffers of a buffer's own pages; for both directions writeback
+ * comes first. Limited to the exact range: others may be using the bytes around it. -ENODEV: the
+ * device and its DMA mappings are gone.
  */
 int qnpu_pages_sync(struct qnpu_device *npu, struct ttm_tt *base, u64 offset, u64 bytes,
 		    u32 direction)
@@ -101,7 +101,7 @@ int qnpu_pages_sync(struct qnpu_device *npu, struct ttm_tt *base, u64 offset, u6
 
 	if (!drm_dev_enter(&npu->drm, &idx))
 		return -ENODEV;
-	/* Each call stays within what was mapped at once. */
+	/* Each call must stay within one DMA mapping. */
 	for (at = offset; at < end && dma_dev_need_sync(dev); at = to) {
 		page = at >> PAGE_SHIFT;
 		dma = base->dma_address[page] + offset_in_page(at);
@@ -132,8 +132,8 @@ static void qnpu_pages_free(struct ttm_tt *tt, u32 pages)
 }
 
 /*
- * A piece of memory, charged to whoever is the active cgroup. A move must not fail for a limit of
- * the owner's: it goes beyond the limit, and whatever they ask for next finds that.
+ * Allocate a piece, charged to the active cgroup. An eviction must not fail at the limit of the
+ * buffer's owner: it exceeds the limit, and the owner's next allocation must reclaim or fail.
  */
 static struct page *qnpu_piece_alloc(struct qnpu_tt *tt, u32 order)
 {
@@ -143,7 +143,7 @@ static struct page *qnpu_piece_alloc(struct qnpu_tt *tt, u32 order)
 
 	if (tt->base.page_flags & TTM_TT_FLAG_ZERO_ALLOC)
 		gfp |= __GFP_ZERO;
-	/* With little reclaim, so that a cgroup at its limit does not slow down the move. */
+	/* With little reclaim, so that a cgroup at its limit does not delay the move. */
 	if (move)
 		gfp |= __GFP_HIGH;
 	if (order || move)
@@ -154,7 +154,7 @@ static struct page *qnpu_piece_alloc(struct qnpu_tt *tt, u32 order)
 	return page;
 }
 
-/* Make a piece of 2^@order pages, or of fewer if there is none, and map it. */
+/* Allocate and map a piece of 2^@order pages, or a smaller one. */
 static int qnpu_piece_make(struct qnpu_device *npu, struct qnpu_tt *tt, u32 at, u32 *order)
 {
 	struct page *page;
@@ -180,7 +180,7 @@ static int qnpu_piece_make(struct qnpu_device *npu, struct qnpu_tt *tt, u32 at, 
 	return 0;
 }
 
-/* Pieces from large to small: what was too large once is not asked for again. */
+/* Allocate pieces of falling order: a failed order is not retried. */
 static int qnpu_pages_alloc(struct qnpu_device *npu, struct qnpu_tt *tt)
 {
 	size_t largest = clamp_t(size_t, dma_max_mapping_size(npu->drm.dev), PAGE_SIZE,
@@ -212,7 +212,7 @@ struct ttm_tt *qnpu_pages_create(struct ttm_buffer_object *tbo, u32 page_flags)
 	if (!tt)
 		return NULL;
 
-	/* With an array of bus addresses. */
+	/* with an array of DMA addresses */
 	if (ttm_sg_tt_init(&tt->base, tbo, page_flags, ttm_cached)) {
 		kfree(tt);
 		return NULL;
@@ -233,7 +233,7 @@ int qnpu_pages_populate(struct ttm_device *ttm, struct ttm_tt *base, struct ttm_
 	if (base->page_flags & TTM_TT_FLAG_EXTERNAL)
 		return drm_prime_sg_to_dma_addr_array(base->sg, base->dma_address, base->num_pages);
 
-	/* The device does not go while pages are mapped that are in no list yet. */
+	/* Keeps removal out while mapped pages are not yet on the list. */
 	if (!drm_dev_enter(&npu->drm, &idx))
 		return -ENODEV;
 	old = set_active_memcg(tt->bo->memcg);
@@ -259,7 +259,7 @@ void qnpu_pages_unpopulate(struct ttm_device *ttm, struct ttm_tt *base)
 	if (base->page_flags & TTM_TT_FLAG_EXTERNAL)
 		return;
 
-	/* The device does not go while pages are still mapped that are in no list any more. */
+	/* Keeps removal out while pages off the list are still mapped. */
 	mutex_lock(&npu->mem.mapped_lock);
 	if (!list_empty(&tt->link))
 		qnpu_pages_unmap(npu, base, base->num_pages, false);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device as a PCI Express card: BARs, MSI-X vectors, sleep, resets by the PCI core, and errors
- * of the bus. The card's memory keeps its contents in all of these (docs/reference/hardware.md,
- * section 9), so buffers stay in place. Queues and all other state are set up again.
+ * The device as a PCI Express card: BARs, MSI-X vectors, system sleep, resets by the PCI core, and
+ * bus errors. The card's memory survives all of these (docs/reference/hardware.md, section 9), so
+ * buffers stay in place. Queues and all other state are set up again.
  */
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
@@ -101,7 +101,7 @@ static void qnpu_pci_shutdown(struct pci_dev *pdev)
 	qnpu_drv_shutdown(pci_get_drvdata(pdev));
 }
 
-/* Sleep */
+/* System sleep */
 
 static int qnpu_pci_resume(struct device *dev)
 {
@@ -111,7 +111,7 @@ static int qnpu_pci_resume(struct device *dev)
 	return 0;
 }
 
-/* The card's memory does not survive without power, and is too large to be saved. */
+/* Hibernation would lose the card's memory, which is too large to be saved. */
 static int qnpu_pci_freeze(struct device *dev)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
@@ -142,7 +142,7 @@ static const struct dev_pm_ops qnpu_pci_pm_ops = {
 	.restore = pm_sleep_ptr(qnpu_pci_restore),
 };
 
-/* Resets that the PCI core makes, and errors of the bus; after an error the card is reset. */
+/* Resets by the PCI core, and bus errors, after which the card is reset */
 
 static void qnpu_pci_reset_prepare(struct pci_dev *pdev)
 {

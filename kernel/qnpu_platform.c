@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device as a block of a system on a chip: registers and one interrupt line from the device
- * tree; clocks, resets and a power domain, without which it loses its state and its registers read
- * as ones. It has no memory of its own, and mostly does not see the processors' caches.
+ * The device as a SoC block: registers, an interrupt line, clocks, resets and a power domain.
+ * Without power or clock it loses its state, and its registers read as ones. It has no local
+ * memory, and usually does not snoop the CPU's caches.
  */
 #include <linux/clk.h>
 #include <linux/mod_devicetable.h>
@@ -21,13 +21,13 @@
 #include "qnpu_recover.h"
 #include "qnpu_sysfs.h"
 
-/* A device, and what it gets from the SoC; constant after probe, except powered. */
+/* A device and its SoC resources; constant after probe, except @powered. */
 struct qnpu_platform {
 	struct qnpu_device npu;
-	struct clk_bulk_data *clocks;	/* all clocks that the node names */
+	struct clk_bulk_data *clocks;	/* all clocks of the device tree node */
 	int clock_count;
-	struct reset_control *resets;	/* NULL: the node names none */
-	bool powered;			/* clocks on, resets deasserted; as qnpu_bus_ops.power_on */
+	struct reset_control *resets;	/* NULL: the node has no resets */
+	bool powered;			/* clocks on, resets deasserted; locked like power_on */
 };
 
 static struct qnpu_platform *qnpu_to_platform(struct qnpu_device *npu)
@@ -37,12 +37,12 @@ static struct qnpu_platform *qnpu_to_platform(struct qnpu_device *npu)
 
 static int qnpu_platform_irqs(struct qnpu_device *npu, u32 want)
 {
-	return 1; /* qnpu_platform_get() has its number */
+	return 1; /* Initialised by qnpu_platform_get(). */
 }
 
 /*
- * The reset is asserted while the clocks start, so that nothing from before goes on. Without power
- * or clock an access may be an error of the bus, so interrupts are enabled last.
+ * Resets stay asserted while the clocks start, so that no old work continues. Without power or
+ * clock an access may be a bus error, so interrupts are enabled last.
  */
 static int qnpu_platform_power_on(struct qnpu_device *npu)
 {
@@ -155,7 +155,7 @@ static void qnpu_platform_remove(struct platform_device *pdev)
 {
 	struct qnpu_device *npu = platform_get_drvdata(pdev);
 
-	/* A device that does not wake up is lost, so that it is not accessed any more. */
+	/* A device that fails to resume is lost, which prevents further accesses. */
 	if (qnpu_pm_get(npu)) {
 		qnpu_recover_lose(npu, "it does not wake up");
 		pm_runtime_get_noresume(&pdev->dev);
@@ -165,7 +165,7 @@ static void qnpu_platform_remove(struct platform_device *pdev)
 	qnpu_platform_power_off(npu);
 }
 
-/* A device that is switched off is quiet already. */
+/* A suspended device is already quiescent. */
 static void qnpu_platform_shutdown(struct platform_device *pdev)
 {
 	struct qnpu_device *npu = platform_get_drvdata(pdev);
@@ -174,7 +174,7 @@ static void qnpu_platform_shutdown(struct platform_device *pdev)
 		qnpu_drv_shutdown(npu);
 }
 
-/* Sleep */
+/* Suspend and resume */
 
 static int qnpu_platform_suspend(struct device *dev)
 {
@@ -196,7 +196,7 @@ static int qnpu_platform_resume(struct device *dev)
 	return qnpu_pm_resume(dev);
 }
 
-/* A device that does not wake up is lost; the periodic work looks whether it answers later. */
+/* A device that fails to resume is lost; the periodic work detects its return. */
 static int qnpu_platform_system_resume(struct device *dev)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);

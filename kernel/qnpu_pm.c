@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sleep of the system, and runtime PM of a device that is switched off while unused.
+ * System sleep, and runtime PM of a device that is powered off while unused.
  *
- * Each queue pair in use keeps such a device awake, and so does each thread inside of
- * qnpu_device_enter(). It sleeps without queues, so no job has to be waited for, and page tables
- * change without an invalidation meanwhile. When the system goes to sleep there may be queues, but
- * user space and the driver's workqueues are frozen before.
+ * Attached queue pairs and threads inside qnpu_device_enter() keep the device awake. It has no
+ * queues when it suspends, so no job must be drained, and page tables change without invalidations
+ * until it resumes. At system suspend there may be queues, but user space and the driver's
+ * workqueues are frozen first.
  */
 #include <linux/devfreq.h>
 #include <linux/device.h>
@@ -15,12 +15,12 @@
 #include "qnpu_pm.h"
 #include "qnpu_recover.h"
 
-/* An idle device stays awake so long: programs create a context, use it and end. */
+/* Autosuspend delay, ms: programs create a context, use it and exit. */
 #define QNPU_AUTOSUSPEND_MS	200
 
 /*
- * Wake a device, and keep it awake until qnpu_pm_put(); waking takes its reset_lock. Fails with
- * -ENODEV, and clears the error of runtime PM, so that the next call tries again.
+ * Resume a device and keep it awake until qnpu_pm_put(). A resume takes reset_lock. Fails with
+ * -ENODEV, and clears the runtime PM error, so that the next call retries.
  */
 int qnpu_pm_get(struct qnpu_device *npu)
 {
@@ -33,7 +33,7 @@ int qnpu_pm_get(struct qnpu_device *npu)
 		pm_runtime_mark_last_busy(npu->drm.dev);
 		return 0;
 	}
-	/* -EACCES: runtime PM is disabled, as while the system goes to sleep. */
+	/* -EACCES: runtime PM is disabled, as during system suspend. */
 	if (ret != -EACCES) {
 		dev_err_ratelimited(npu->drm.dev, "it does not wake up: error %d\n", ret);
 		pm_runtime_set_suspended(npu->drm.dev);
@@ -42,20 +42,20 @@ int qnpu_pm_get(struct qnpu_device *npu)
 	return -ENODEV;
 }
 
-/* As qnpu_pm_get(), without waiting: a device that is about to sleep or wake counts as asleep. */
+/* Like qnpu_pm_get(), without waiting: a device that is suspending or resuming counts as asleep. */
 bool qnpu_pm_get_if_awake(struct qnpu_device *npu)
 {
 	return !npu->runtime_pm || pm_runtime_get_if_active(npu->drm.dev) > 0;
 }
 
-/* The device may sleep QNPU_AUTOSUSPEND_MS after it was last woken or busy. */
+/* Allow suspend QNPU_AUTOSUSPEND_MS after the device was last resumed or busy. */
 void qnpu_pm_put(struct qnpu_device *npu)
 {
 	if (npu->runtime_pm)
 		pm_runtime_put(npu->drm.dev);
 }
 
-/* Restart the delay of autosuspend; the device is kept awake. */
+/* Restart the autosuspend delay. The device is kept awake. */
 void qnpu_pm_was_busy(struct qnpu_device *npu)
 {
 	if (npu->runtime_pm)
@@ -67,12 +67,12 @@ bool qnpu_pm_is_asleep(struct qnpu_device *npu)
 	return npu->runtime_pm && pm_runtime_status_suspended(npu->drm.dev);
 }
 
-/* Let a device that is switched on sleep while unused; it is awake until qnpu_pm_put(). */
+/* Enable runtime PM of a powered device, which stays awake until qnpu_pm_put(). */
 void qnpu_pm_enable(struct qnpu_device *npu)
 {
 	struct device *dev = npu->drm.dev;
 
-	/* Without CONFIG_PM it is always on. */
+	/* Without CONFIG_PM it is always powered. */
 	if (!IS_ENABLED(CONFIG_PM))
 		return;
 	npu->runtime_pm = true;
@@ -83,7 +83,7 @@ void qnpu_pm_enable(struct qnpu_device *npu)
 	pm_runtime_enable(dev);
 }
 
-/* Undo qnpu_pm_enable() for a device that is awake by qnpu_pm_get(); the caller switches it off. */
+/* Undo qnpu_pm_enable() after qnpu_pm_get(); the caller powers the device off. */
 void qnpu_pm_disable(struct qnpu_device *npu)
 {
 	struct device *dev = npu->drm.dev;
@@ -96,14 +96,14 @@ void qnpu_pm_disable(struct qnpu_device *npu)
 	pm_runtime_set_suspended(dev);
 }
 
-/* Before any device sleeps: jobs end. The parent of the DRM device is @dev, as in the next two. */
+/* End all jobs before any device suspends. @dev is the parent of the DRM device, as below. */
 int qnpu_pm_prepare(struct device *dev)
 {
 	qnpu_recover_drain(dev_get_drvdata(dev));
 	return 0;
 }
 
-/* Quiesce a device. Jobs on a core are waited for; one that takes too long is lost. */
+/* Quiesce a device. Waits for jobs on a core; a job that takes too long is lost. */
 int qnpu_pm_suspend(struct device *dev)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Buffers that are shared by dma-buf.
+ * Sharing of buffers by dma-buf.
  *
- * Export: other devices reach system memory only. A card buffer moves there when one attaches, and
- * stays until the last one detaches; jobs use it there meanwhile.
+ * Export: other devices can access system memory only. A card buffer moves there on the first
+ * attach and stays until the last detach; jobs use it there.
  *
- * Import: the exporter keeps the memory in place while it is attached, so it is mapped once. CPU
- * mappings and caches of such a buffer are the exporter's business.
+ * Import: the exporter keeps attached memory in place, so it is mapped once. The exporter also does
+ * CPU mappings and cache maintenance.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -36,9 +36,9 @@ static struct qnpu_bo *qnpu_bo_of(struct dma_buf *dma_buf)
 /* Export */
 
 /*
- * Moves a buffer to system memory and pins it. Meanwhile it takes no new jobs, so that the wait for
- * unfinished ones ends; the reservation lock is not held over the wait. -EBUSY: jobs use it, and no
- * @wait.
+ * Move a buffer to system memory and pin it. It takes no new jobs until then, so that the wait for
+ * unfinished ones ends; the wait is outside the reservation lock. -EBUSY: it is in use, and @wait
+ * is false.
  */
 static int qnpu_prime_pin(struct qnpu_bo *bo, bool wait)
 {
@@ -84,8 +84,8 @@ static void qnpu_prime_unpin(struct qnpu_bo *bo)
 }
 
 /*
- * Called without the reservation lock. Another device of this driver attaches under a lock that all
- * of its users need, so qnpu_prime_fd_to_handle() waits before.
+ * Runs without the reservation lock. Another device of this driver attaches under a lock that all
+ * its users need, so qnpu_prime_fd_to_handle() waits first.
  */
 static int qnpu_prime_attach(struct dma_buf *dma_buf, struct dma_buf_attachment *attach)
 {
@@ -122,7 +122,7 @@ static struct sg_table *qnpu_prime_map(struct dma_buf_attachment *attach,
 
 	sg = drm_gem_map_dma_buf(attach, direction);
 	if (!IS_ERR(sg)) {
-		/* The helper maintains no caches; the importer may not be coherent. */
+		/* The helper maintains no caches; the importer may be non-coherent. */
 		dma_sync_sgtable_for_device(attach->dev, sg, direction);
 		attach->priv = sg;
 	}
@@ -138,7 +138,7 @@ static void qnpu_prime_unmap(struct dma_buf_attachment *attach, struct sg_table 
 	drm_gem_unmap_dma_buf(attach, sg, direction);
 }
 
-/* Maintains caches for this device and for all importers, which may be less coherent. */
+/* Maintain caches for this device and for all importers, which may be less coherent. */
 static int qnpu_prime_cpu_access(struct dma_buf *dma_buf, u32 direction)
 {
 	const struct drm_npu_bo_sync args = { .direction = direction, .size = dma_buf->size };
@@ -187,8 +187,8 @@ static const struct dma_buf_ops qnpu_dma_buf_ops = {
 };
 
 /*
- * drm_gem_object_funcs.export, of a buffer that is not an import. Memory of a process is not
- * exported: others could keep it pinned at the cost of that process.
+ * drm_gem_object_funcs.export of a native buffer. User memory is not exported: others could keep it
+ * pinned at the expense of its process.
  */
 struct dma_buf *qnpu_prime_export(struct drm_gem_object *obj, int flags)
 {
@@ -206,8 +206,8 @@ struct dma_buf *qnpu_prime_export(struct drm_gem_object *obj, int flags)
 }
 
 /*
- * Makes a dma-buf without write access. DRM's helper makes one dma-buf for all exports, with the
- * access of the first one.
+ * Export a read-only dma-buf. DRM's helper would share one dma-buf among all exports, with the
+ * access mode of the first.
  */
 static int qnpu_prime_export_readonly(struct drm_file *file, u32 handle, u32 flags, int *fd)
 {
@@ -248,9 +248,9 @@ int qnpu_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 h
 /* Import */
 
 /*
- * Is an import of one of our dma-bufs the buffer that it was exported from? A dma-buf without write
- * access becomes a buffer of its own, which jobs and programs only read. So does a second one:
- * DRM's helper knows one of each buffer.
+ * Returns true if an import of this driver's own dma-buf yields the exported buffer itself. A
+ * read-only dma-buf becomes a separate buffer, read-only for jobs and programs. So does a second
+ * one, because DRM's helper tracks one per buffer.
  */
 static bool qnpu_prime_is_same(struct drm_device *drm, struct dma_buf *dma_buf)
 {
@@ -263,7 +263,7 @@ static bool qnpu_prime_is_same(struct drm_device *drm, struct dma_buf *dma_buf)
 
 /*
  * drm_driver.prime_fd_to_handle: waits for jobs that use the exported buffer before DRM's helper
- * takes locks. -EBUSY: a thread has replaced the file of @fd meanwhile by that of a busy buffer.
+ * takes locks. -EBUSY: another thread has meanwhile replaced @fd by that of a busy buffer.
  */
 int qnpu_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd, u32 *handle)
 {
@@ -289,8 +289,8 @@ int qnpu_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int f
 }
 
 /*
- * Writes caches back in place of udmabuf (upstream/udmabuf, patches 1 and 3): the device would see
- * what memory held before the zeros of new pages. Returns false if the exporter shows no pages.
+ * Write back caches on behalf of udmabuf (upstream/udmabuf, patches 1 and 3): otherwise the device
+ * reads old memory instead of the zeros of new pages. Returns false if there are no pages.
  */
 static bool qnpu_prime_clean(struct qnpu_device *npu, struct sg_table *sg)
 {
@@ -315,7 +315,7 @@ struct drm_gem_object *qnpu_prime_import(struct drm_device *drm, struct dma_buf 
 		return obj;
 	}
 
-	/* A device that is removed sees no new DMA mapping. */
+	/* Removal must not miss a new DMA mapping. */
 	if (!drm_dev_enter(drm, &idx))
 		return ERR_PTR(-ENODEV);
 	obj = drm_gem_prime_import(drm, dma_buf);
@@ -347,7 +347,7 @@ struct drm_gem_object *qnpu_prime_import_sg_table(struct drm_device *drm,
 	return IS_ERR(bo) ? ERR_CAST(bo) : &bo->tbo.base;
 }
 
-/* Lets the exporter map an imported buffer. @vma has a reference to @obj, which it drops. */
+/* Let the exporter map an imported buffer. Consumes the reference of @vma to @obj. */
 int qnpu_prime_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 {
 	int ret;
@@ -367,7 +367,7 @@ int qnpu_prime_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	return ret;
 }
 
-/* As dma_buf_end_cpu_access(), which udmabuf refuses before the first begin. */
+/* Like dma_buf_end_cpu_access(), which udmabuf rejects before the first begin. */
 static int qnpu_prime_end_access(struct qnpu_bo *bo)
 {
 	int idx, ret = dma_buf_end_cpu_access(bo->dma_buf, DMA_BIDIRECTIONAL);
@@ -382,8 +382,8 @@ static int qnpu_prime_end_access(struct qnpu_bo *bo)
 }
 
 /*
- * Cache maintenance of an imported buffer, by its exporter. DMA is always in both directions:
- * udmabuf uses the mapping of the first call for all others (upstream/udmabuf, patch 1).
+ * Cache maintenance of an imported buffer, by its exporter. DMA is always bidirectional, because
+ * udmabuf reuses the mapping of the first call (upstream/udmabuf, patch 1).
  */
 int qnpu_prime_sync(struct qnpu_bo *bo, u32 direction)
 {

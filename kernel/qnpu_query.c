@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Questions about the device: the query ioctl and fdinfo.
- */
+/* The query ioctl and fdinfo. */
 #include <linux/capability.h>
 #include <linux/export.h>
 #include <linux/math64.h>
@@ -51,11 +49,11 @@ static int qnpu_query_time(struct qnpu_device *npu, struct drm_npu_time_info *in
 	qnpu_device_time(npu, info);
 	qnpu_device_exit(npu, idx);
 
-	/* A card that is gone reads all ones. */
+	/* A removed card reads as ones. */
 	return info->card_ns == U64_MAX ? -ENODEV : 0;
 }
 
-/* Exact counters tell one user which network another one runs, so they need CAP_PERFMON. */
+/* Exact counters reveal which network another user runs, so they need CAP_PERFMON. */
 static void qnpu_status_make_coarse(struct drm_npu_status_info *info)
 {
 	u32 core;
@@ -84,7 +82,7 @@ int qnpu_query_status(struct qnpu_device *npu, struct drm_npu_status_info *info)
 	return 0;
 }
 
-/* Read the counters of the cache watch, if there is one, to zeroed memory. */
+/* Read the counters of the cache watch, if any, into zeroed memory. */
 int qnpu_query_watch(struct qnpu_device *npu, struct drm_npu_watch_info *info)
 {
 	int ret, idx;
@@ -168,7 +166,7 @@ int qnpu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fi
 	return 0;
 }
 
-/* Time that a core has spent on its present job, if that is of this address space. */
+/* Time so far of a core's current job, if it is of this address space. */
 static u64 qnpu_query_running_ns(struct qnpu_device *npu, struct qnpu_vm *vm, u32 core)
 {
 	u32 index = qnpu_read(npu, NPU_CORE_REG(core, NPU_CORE_QUEUE));
@@ -188,7 +186,7 @@ static u64 qnpu_query_running_ns(struct qnpu_device *npu, struct qnpu_vm *vm, u3
 	return since && now > begin ? now - begin : 0;
 }
 
-/* Add the time of running jobs, without a wait for a sleep or a reset: readers expect a lag. */
+/* Add the time of running jobs, without waiting for a resume or reset: readers tolerate a lag. */
 static void qnpu_query_add_running(struct qnpu_device *npu, struct qnpu_vm *vm, u64 *busy_ns)
 {
 	u32 core, busy;
@@ -208,8 +206,8 @@ static void qnpu_query_add_running(struct qnpu_device *npu, struct qnpu_vm *vm, 
 }
 
 /*
- * The usage of a file, see Documentation/gpu/drm-usage-stats.rst. Modelled time and cycles are not
- * those of the host that plays the chip, so monitors must not compute a utilisation from them.
+ * Usage of a file, see Documentation/gpu/drm-usage-stats.rst. Modelled time and cycles are not host
+ * time, so monitors must not derive a utilisation from them.
  */
 void qnpu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 {
@@ -222,7 +220,7 @@ void qnpu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 
 	for (core = 0; vm && core < npu->info.cores; core++)
 		busy_ns[core] = atomic64_read(&vm->busy_ns[core]);
-	/* After that: a job that ends meanwhile must not count twice. */
+	/* Sampled last, so that a job that ends meanwhile does not count twice. */
 	if (vm)
 		qnpu_query_add_running(npu, vm, busy_ns);
 	for (core = 0; core < npu->info.cores; core++) {
@@ -237,7 +235,7 @@ void qnpu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 	drm_printf(p, "qnpu-jobs:\t%llu\n", vm ? (u64)atomic64_read(&vm->jobs) : 0);
 
 	qnpu_gem_usage(file, &usage);
-	/* Nothing is purgeable: contents are only lost with their buffer. */
+	/* Nothing is purgeable: contents are lost only with their buffer. */
 	drm_print_memory_stats(p, &usage.card, DRM_GEM_OBJECT_RESIDENT, "card");
 	drm_print_memory_stats(p, &usage.system, DRM_GEM_OBJECT_RESIDENT, "system");
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Watchdog and recovery. The watchdog looks at the first job of a queue. One that is stuck is
- * aborted, then its cores are reset, then the device. All other failures lead to a reset of the
- * device by event_work: jobs on a core end with -ECANCELED, the others are submitted again. A
- * device that ignores the reset is lost: it is cut off from the bus, all jobs end with -ENODEV.
+ * Watchdog and recovery. The watchdog checks the first job of a queue. A stuck job is aborted, then
+ * its cores are reset, then the device. All other failures lead to a device reset by event_work:
+ * jobs on a core end with -ECANCELED, the others are submitted again. A device that ignores the
+ * reset is wedged: it is cut off from the bus, and all jobs end with -ENODEV.
  */
 #include <linux/delay.h>
 #include <linux/dma-fence.h>
@@ -25,20 +25,20 @@
 /* Time to abort a job or to reset a core: one bounded step of a command, on a busy host. */
 #define QNPU_STOP_TIMEOUT	(2 * HZ)
 
-/* Looks in a row without progress; one is not enough where the host may have been elsewhere. */
+/* Consecutive checks without progress; one is not enough if the host was preempted. */
 #define QNPU_MAX_STALLS		2
 
-/* Resets of the device for one job that it does not begin, before the queue is given up. */
+/* Device resets for one job that does not start, before the queue is failed. */
 #define QNPU_MAX_JOB_RESETS	2
 
-/* Time for all jobs before the system sleeps; for a job on a core before sleep, before a reset. */
+/* Time for all jobs before system sleep, or for a job on a core before suspend or reset. */
 #define QNPU_DRAIN_TIMEOUT	(10 * HZ)
 #define QNPU_SLEEP_TIMEOUT_US	(10 * USEC_PER_SEC)
 #define QNPU_RESET_TIMEOUT_US	(50 * USEC_PER_MSEC)
 
 /* Time for a repair of the bus, whose failure is not reported. */
 #define QNPU_REPAIR_TIMEOUT	(30 * HZ)
-/* Time for a reset by the PCI core, which waits for the device for up to a minute. */
+/* Time for a reset by the PCI core, which waits up to a minute for the device. */
 #define QNPU_RESET_TIMEOUT	(120 * HZ)
 
 static unsigned int qnpu_job_limit_ms = 10000;
@@ -47,7 +47,7 @@ MODULE_PARM_DESC(job_limit_ms, "time that even a job that makes progress may run
 
 /* Watchdog */
 
-/* Does the job that is on these cores make progress? */
+/* Returns true if the job on @cores has made progress. */
 static bool qnpu_recover_moved(struct qnpu_ctx_job *job, u32 cores)
 {
 	struct qnpu_device *npu = job->ctx->npu;
@@ -71,7 +71,7 @@ static bool qnpu_recover_moved(struct qnpu_ctx_job *job, u32 cores)
 	return watch->stalls < QNPU_MAX_STALLS;
 }
 
-/* Wait until the job is finished, for a bounded time; its interrupt may be lost. */
+/* Wait for the job with a timeout; polls, because its interrupt may be lost. */
 static bool qnpu_recover_wait(struct qnpu_ctx_job *job)
 {
 	unsigned long end = jiffies + QNPU_STOP_TIMEOUT;
@@ -86,7 +86,7 @@ static bool qnpu_recover_wait(struct qnpu_ctx_job *job)
 	return true;
 }
 
-/* Abort a job, or reset its cores, or the device. */
+/* Abort a job; if that fails, reset its cores, then the device. */
 static void qnpu_recover_kill(struct qnpu_ctx_job *job, u32 cores, u32 cause)
 {
 	struct qnpu_device *npu = job->ctx->npu;
@@ -110,7 +110,7 @@ static void qnpu_recover_kill(struct qnpu_ctx_job *job, u32 cores, u32 cause)
 		qnpu_recover_request(npu, "cores do not reset");
 }
 
-/* A job that does not begin on idle cores is lost. A reset submits it again, a few times. */
+/* A job that does not start on idle cores is lost. A device reset resubmits it, a few times. */
 static void qnpu_recover_not_begun(struct qnpu_ctx_job *job)
 {
 	struct qnpu_device *npu = job->ctx->npu;
@@ -127,7 +127,7 @@ static void qnpu_recover_not_begun(struct qnpu_ctx_job *job)
 	qnpu_recover_request(npu, "the device is idle and does not begin a job");
 }
 
-/* The device is entered, and the caller has a reference to the job. */
+/* The device is entered, and the caller holds a reference to the job. */
 static void qnpu_recover_look(struct qnpu_ctx_job *job)
 {
 	struct qnpu_hw_queue *queue = &job->ctx->queue;
@@ -161,7 +161,7 @@ static void qnpu_recover_look(struct qnpu_ctx_job *job)
 	qnpu_recover_kill(job, cores, moved ? DRM_NPU_CAUSE_LIMIT : DRM_NPU_CAUSE_STALL);
 }
 
-/* The watchdog: look at the first job of a queue, if it is that for ctx->timeout. */
+/* The watchdog: check the first job of a queue once it is there for ctx->timeout. */
 void qnpu_recover_watch_work(struct work_struct *work)
 {
 	struct qnpu_ctx *ctx = container_of(to_delayed_work(work), struct qnpu_ctx, watch_work);
@@ -188,7 +188,7 @@ void qnpu_recover_watch_work(struct work_struct *work)
 
 /* Device reset */
 
-/* No other thread touches the device or its memory in the scope of this guard. */
+/* Excludes all other accesses to the device and its memory. */
 DEFINE_LOCK_GUARD_1(qnpu_reset, struct qnpu_device,
 		    down_write(&_T->lock->reset_lock); mutex_lock(&_T->lock->hw_lock),
 		    mutex_unlock(&_T->lock->hw_lock); up_write(&_T->lock->reset_lock))
@@ -202,7 +202,7 @@ static void qnpu_recover_suspend_queues(struct qnpu_device *npu)
 		qnpu_hw_queue_suspend(queue);
 }
 
-/* The device does not reach memory: jobs and calls, now and in future, end with -ENODEV. */
+/* DMA is blocked: present and future jobs and calls end with -ENODEV. */
 static void qnpu_recover_fail_all(struct qnpu_device *npu)
 {
 	struct qnpu_ctx *ctx;
@@ -226,7 +226,7 @@ static void qnpu_recover_give_up(struct qnpu_device *npu, const char *why)
 	trace_qnpu_device_lost(npu);
 	qnpu_recover_suspend_queues(npu);
 	qnpu_bus_cut_off(npu);
-	/* Before a call can fail; faults wait for the reset_lock. */
+	/* Before calls fail; page faults wait for reset_lock. */
 	qnpu_mem_unmap_cpu(npu);
 	qnpu_recover_fail_all(npu);
 	schedule_work(&npu->lost_work);
@@ -242,7 +242,7 @@ void qnpu_recover_lost_work(struct work_struct *work)
 	kobject_uevent_env(&npu->drm.accel->kdev->kobj, KOBJ_CHANGE, env);
 }
 
-/* Wait until no queue has a job on a core; none begins meanwhile. */
+/* Drain the cores. No job starts meanwhile. */
 static int qnpu_recover_rest(struct qnpu_device *npu, u32 timeout_us)
 {
 	struct qnpu_hw_queue *queue;
@@ -258,7 +258,7 @@ static int qnpu_recover_rest(struct qnpu_device *npu, u32 timeout_us)
 	return ret;
 }
 
-/* Suspend all queues. The arbiter is off, so that it is certain which jobs have begun. */
+/* Suspend all queues. The arbiter is off, so it is certain which jobs have started. */
 static void qnpu_recover_begin(struct qnpu_device *npu, u32 cause)
 {
 	lockdep_assert_held_write(&npu->reset_lock);
@@ -271,7 +271,7 @@ static void qnpu_recover_begin(struct qnpu_device *npu, u32 cause)
 	qnpu_recover_suspend_queues(npu);
 }
 
-/* A lost device has answered a reset. Contexts of before stay dead, except the driver's own. */
+/* A lost device has answered a reset. Earlier contexts stay dead, except the driver's own. */
 static void qnpu_recover_take_back(struct qnpu_device *npu)
 {
 	struct qnpu_hw_queue *queue;
@@ -286,7 +286,7 @@ static void qnpu_recover_take_back(struct qnpu_device *npu)
 			qnpu_hw_queue_set_error(queue, READ_ONCE(queue->ctx->dead));
 	}
 	WRITE_ONCE(npu->wedged, false);
-	qnpu_mem_unmap_cpu(npu); /* dummy pages; see qnpu_gem_fault_dummy() */
+	qnpu_mem_unmap_cpu(npu); /* zaps dummy pages; see qnpu_gem_fault_dummy() */
 	schedule_work(&npu->lost_work);
 }
 
@@ -314,7 +314,7 @@ static void qnpu_recover_finish(struct qnpu_device *npu)
 	trace_qnpu_device_restart(npu);
 }
 
-/* Let event_work reset the device, which is entered, or up under hw_lock: no reset is under way. */
+/* Request a device reset. The caller has entered, or holds hw_lock with the device up. */
 void qnpu_recover_request(struct qnpu_device *npu, const char *why)
 {
 	drm_warn(&npu->drm, "%s: resetting the device\n", why);
@@ -336,13 +336,13 @@ static bool qnpu_recover_needs_reset(struct qnpu_device *npu)
 	return reset || status & NPU_STATUS_FATAL;
 }
 
-/* Reset the device if that was requested, or something has failed. */
+/* Reset the device after a request or a failure. */
 void qnpu_recover_event_work(struct work_struct *work)
 {
 	struct qnpu_device *npu = container_of(work, struct qnpu_device, event_work);
 	bool cookie = dma_fence_begin_signalling();
 
-	/* One that is offline or asleep is reset before it works again. */
+	/* An offline or suspended device is reset before it works again. */
 	scoped_guard(qnpu_reset, npu) {
 		if (qnpu_device_is_up(npu) && qnpu_recover_needs_reset(npu)) {
 			qnpu_recover_rest(npu, QNPU_RESET_TIMEOUT_US);
@@ -354,7 +354,7 @@ void qnpu_recover_event_work(struct work_struct *work)
 	dma_fence_end_signalling(cookie);
 }
 
-/* Loss, sleep, and resets by the bus */
+/* Loss, suspend, and resets by the bus */
 
 static void qnpu_recover_set_online(struct qnpu_device *npu)
 {
@@ -364,7 +364,7 @@ static void qnpu_recover_set_online(struct qnpu_device *npu)
 	qnpu_attach_kick(npu);
 }
 
-/* The device does not come back. */
+/* Give up a device that does not come back. */
 void qnpu_recover_lose(struct qnpu_device *npu, const char *why)
 {
 	guard(qnpu_reset)(npu);
@@ -372,11 +372,11 @@ void qnpu_recover_lose(struct qnpu_device *npu, const char *why)
 	qnpu_recover_set_online(npu);
 }
 
-/* End all jobs and waits before drm_dev_unplug(), which would wait for them; no pulse_work. */
+/* End all jobs and waits, for which drm_dev_unplug() would wait. pulse_work is stopped. */
 void qnpu_recover_end(struct qnpu_device *npu)
 {
 	guard(qnpu_reset)(npu);
-	/* One that is lost is cut off already, and may have no power. */
+	/* A lost device is cut off already, and may have no power. */
 	if (!npu->wedged) {
 		qnpu_recover_suspend_queues(npu);
 		qnpu_device_stop(npu);
@@ -417,8 +417,8 @@ static void qnpu_recover_cancel(struct qnpu_device *npu)
 }
 
 /*
- * End all jobs before the system sleeps; there are no submissions. Other drivers may wait for their
- * fences before they sleep, so after some seconds jobs are cancelled, also waiting ones.
+ * End all jobs before system sleep. There are no submissions. Other drivers may wait for the fences
+ * before they suspend, so after a timeout jobs are cancelled, also waiting ones.
  */
 void qnpu_recover_drain(struct qnpu_device *npu)
 {
@@ -433,7 +433,7 @@ void qnpu_recover_drain(struct qnpu_device *npu)
 	qnpu_pm_put(npu);
 }
 
-/* Bring the device to rest before it loses its state; no other thread is at work on it. */
+/* Quiesce the device before it loses its state. No other thread uses it. */
 void qnpu_recover_sleep(struct qnpu_device *npu)
 {
 	struct drm_npu_status_info kept;
@@ -454,7 +454,7 @@ void qnpu_recover_sleep(struct qnpu_device *npu)
 	WRITE_ONCE(npu->asleep, true);
 }
 
-/* The bus has failed or will reset the device, which accesses no memory until it wakes. */
+/* The bus has failed or will reset the device: no DMA until it wakes. */
 void qnpu_recover_offline(struct qnpu_device *npu, u32 cause)
 {
 	guard(qnpu_reset)(npu);
@@ -468,7 +468,7 @@ void qnpu_recover_offline(struct qnpu_device *npu, u32 cause)
 	WRITE_ONCE(npu->offline, true);
 }
 
-/* Give up a device that is offline for too long. */
+/* Give up a device that has been offline for too long. */
 static void qnpu_recover_check_offline(struct qnpu_device *npu)
 {
 	guard(qnpu_reset)(npu);
@@ -485,7 +485,7 @@ static bool qnpu_recover_answers(struct qnpu_device *npu)
 	       !(qnpu_read(npu, NPU_REG_CTRL) & NPU_CTRL_RESET);
 }
 
-/* Go on after sleep or being offline; a lost device that answers again is taken back. */
+/* Resume after suspend or offline; a lost device that answers again is recovered. */
 void qnpu_recover_wake(struct qnpu_device *npu)
 {
 	guard(qnpu_reset)(npu);
@@ -496,7 +496,7 @@ void qnpu_recover_wake(struct qnpu_device *npu)
 	qnpu_recover_set_online(npu);
 }
 
-/* The device, at rest and without buffers on it, has lost its memory while it had no power. */
+/* The quiescent device, without resident buffers, has lost its memory with its power. */
 void qnpu_recover_empty(struct qnpu_device *npu)
 {
 	guard(qnpu_reset)(npu);
@@ -504,7 +504,7 @@ void qnpu_recover_empty(struct qnpu_device *npu)
 		qnpu_mem_clear_card(npu);
 }
 
-/* Look at a device that may have died, or whose interrupts may be lost. */
+/* Check a device that may have died, or whose interrupts may be lost. */
 static void qnpu_recover_check(struct qnpu_device *npu)
 {
 	struct qnpu_hw_queue *queue;
@@ -527,7 +527,7 @@ static void qnpu_recover_check(struct qnpu_device *npu)
 	qnpu_device_exit(npu, idx);
 }
 
-/* Look at the device once a second, unless it sleeps. */
+/* Check the device once a second, unless it is suspended. */
 void qnpu_recover_pulse_work(struct work_struct *work)
 {
 	struct qnpu_device *npu = container_of(to_delayed_work(work), struct qnpu_device,
@@ -550,7 +550,7 @@ void qnpu_recover_pulse_work(struct work_struct *work)
 		qnpu_recover_pulse(npu);
 }
 
-/* Look at the device, which may report nothing, in a second. */
+/* Schedule a check in a second, since a failing device may report nothing. */
 void qnpu_recover_pulse(struct qnpu_device *npu)
 {
 	queue_delayed_work(system_freezable_wq, &npu->pulse_work, HZ);

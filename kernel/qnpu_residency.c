@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Residency: buffers of a submission come to where its jobs use them.
+ * Residency: moves the buffers of a submission to where its jobs use them.
  *
  * An attempt locks all buffers of the submission and validates each, which evicts idle buffers of
- * others, least recently used first. If too much is busy, the submission unlocks everything, waits
- * until jobs have finished, and tries again.
+ * others, least recently used first. If too many are busy, the submission unlocks everything, waits
+ * until jobs have finished, and retries.
  *
- * The oldest waiter has claims, so that others cannot keep the card busy for ever: room of as many
- * bytes as it misses, of the address spaces that have most of the card. Buffers with such a claim
- * take no new jobs, and are evicted for the waiter only; what they leave is set aside for it. Idle
- * ones are let go of after a second, if others stay busy for longer. Its own buffers stay on the
- * card. It ends: an address space never has more card buffers than the card holds
- * (qnpu_vma_place()), and jobs have limits.
+ * To avoid starvation, the oldest waiter claims as many bytes as it lacks, from the address spaces
+ * that use most of the card. Claimed buffers take no new jobs, and are evicted for the waiter only;
+ * their memory is set aside for it. If others stay busy for a second, claims on idle buffers are
+ * dropped. The waiter's own buffers stay resident. The wait ends: card buffers of one address space
+ * always fit the card (qnpu_vma_place()), and jobs have time limits.
  */
 #include <linux/sched.h>
 
@@ -21,13 +20,13 @@
 #include "qnpu_residency.h"
 #include "qnpu_vm.h"
 
-/* Bounds the wait for a buffer that becomes idle without the end of a job. */
+/* Limits the wait for a buffer that becomes idle without the end of a job. */
 #define QNPU_RESIDENCY_WAIT	(HZ / 20)
 
-/* Time for which an idle buffer is claimed while others are busy. */
+/* Limit for claims on idle buffers while others are busy. */
 #define QNPU_RESIDENCY_HOLD	HZ
 
-/* Attempts in a row in which a buffer could not be evicted for want of system memory. */
+/* Consecutive attempts with an eviction that failed for lack of system memory. */
 #define QNPU_RESIDENCY_TRIES	16
 
 static struct qnpu_mem *bo_to_qnpu_mem(struct qnpu_bo *bo)
@@ -49,8 +48,8 @@ void qnpu_residency_init(struct qnpu_residency *residency, struct qnpu_ctx *ctx)
 }
 
 /*
- * Takes a buffer that is where jobs use it, its reservation lock held. -EAGAIN: it is elsewhere, or
- * about to move.
+ * Adds a buffer that is already where jobs use it. Reservation lock held. -EAGAIN: it is elsewhere,
+ * or about to move.
  */
 int qnpu_residency_try_add(struct qnpu_vma *vma)
 {
@@ -67,14 +66,14 @@ int qnpu_residency_try_add(struct qnpu_vma *vma)
 }
 
 /*
- * Brings a buffer to where jobs use it, its reservation lock held. -ENOSPC: there is no room at the
- * moment. -EBUSY: it is about to move, or cannot do so now.
+ * Moves a buffer to where jobs use it. Reservation lock held. -ENOSPC: no room now. -EBUSY: it is
+ * about to move, or cannot move now.
  */
 int qnpu_residency_add(struct qnpu_vma *vma)
 {
 	static const struct ttm_place place = { .mem_type = TTM_PL_VRAM };
 	struct ttm_placement placement = { .placement = &place, .num_placement = 1 };
-	/* Busy buffers are skipped; they are waited for when nothing is locked. */
+	/* Busy buffers are skipped; the wait for them holds no locks. */
 	struct ttm_operation_ctx ctx = {
 		.interruptible = true,
 		.no_wait_gpu = true,
@@ -88,7 +87,7 @@ int qnpu_residency_add(struct qnpu_vma *vma)
 	if (!qnpu_bo_is_home(bo)) {
 		bo->refused = false;
 		ret = ttm_bo_validate(&bo->tbo, &placement, &ctx);
-		/* TTM also returns these where the card is full of busy, or of locked, buffers. */
+		/* TTM returns the same errors if the card is full of busy or locked buffers. */
 		if ((ret == -ENOMEM || ret == -EBUSY) && bo->refused)
 			ret = -ENOSPC;
 		if (ret)
@@ -127,7 +126,7 @@ static void qnpu_claims_drop(struct qnpu_residency *residency)
 	residency->missing = 0;
 }
 
-/* The oldest waiter, which alone has claims. */
+/* Returns the oldest waiter, the only one with claims. */
 static struct qnpu_residency *qnpu_claims_owner(struct qnpu_mem *mem)
 {
 	lockdep_assert_held(&mem->claim_lock);
@@ -136,8 +135,8 @@ static struct qnpu_residency *qnpu_claims_owner(struct qnpu_mem *mem)
 }
 
 /*
- * After an attempt that has found no room: makes it a waiter, and drops earlier claims. The caller
- * names all its buffers, which are locked, by qnpu_residency_use().
+ * Queues the submission as a waiter after an attempt without room, and drops earlier claims. The
+ * caller then passes all its locked buffers to qnpu_residency_use().
  */
 void qnpu_residency_queue(struct qnpu_residency *residency)
 {
@@ -149,7 +148,7 @@ void qnpu_residency_queue(struct qnpu_residency *residency)
 	qnpu_claims_drop(residency);
 }
 
-/* Claims a buffer that the submission names, its reservation lock held. */
+/* Claims a buffer of the submission. Reservation lock held. */
 void qnpu_residency_use(struct qnpu_residency *residency, struct qnpu_bo *bo)
 {
 	struct qnpu_mem *mem = residency->mem;
@@ -163,7 +162,7 @@ void qnpu_residency_use(struct qnpu_residency *residency, struct qnpu_bo *bo)
 		residency->missing += bo->tbo.base.size;
 }
 
-/* The address space with most of the card, of those whose buffers have not been looked at. */
+/* Returns the largest user of the card among address spaces not yet scanned. */
 static struct qnpu_vm *qnpu_claim_largest(struct qnpu_mem *mem)
 {
 	struct qnpu_vm *vm = NULL;
@@ -177,7 +176,7 @@ static struct qnpu_vm *qnpu_claim_largest(struct qnpu_mem *mem)
 	return vm;
 }
 
-/* Claims the room that is missing for the oldest waiter. */
+/* Claims the missing memory for the oldest waiter. */
 static void qnpu_claim_room(struct qnpu_residency *residency)
 {
 	struct qnpu_mem *mem = residency->mem;
@@ -210,7 +209,7 @@ static bool qnpu_claim_is_busy(struct qnpu_bo *bo)
 	       !dma_resv_test_signaled(bo->tbo.base.resv, DMA_RESV_USAGE_BOOKKEEP);
 }
 
-/* Is some of the claimed room busy? With @let_go those that are not are claimed no longer. */
+/* Returns true if a claimed buffer is busy; with @let_go drops claims on idle ones. */
 static bool qnpu_claims_are_busy(struct qnpu_residency *residency, bool let_go)
 {
 	struct qnpu_bo *bo, *next;
@@ -227,7 +226,7 @@ static bool qnpu_claims_are_busy(struct qnpu_residency *residency, bool let_go)
 	return busy;
 }
 
-/* Bytes of the card that are set aside for a submission of another thread. */
+/* Bytes of the card that are set aside for another thread's submission. */
 u64 qnpu_residency_aside(struct qnpu_bo *bo)
 {
 	struct qnpu_mem *mem = bo_to_qnpu_mem(bo);
@@ -239,7 +238,7 @@ u64 qnpu_residency_aside(struct qnpu_bo *bo)
 	return owner && owner->task != current ? owner->aside : 0;
 }
 
-/* Ends all attempts, successful or not: drops all claims. Buffers are unlocked. */
+/* Ends all attempts and drops all claims. Buffers are unlocked. */
 void qnpu_residency_leave(struct qnpu_residency *residency)
 {
 	struct qnpu_mem *mem = residency->mem;
@@ -255,9 +254,9 @@ void qnpu_residency_leave(struct qnpu_residency *residency)
 }
 
 /*
- * After an attempt that has failed with @error, all buffers unlocked: waits until jobs have freed
- * buffers, or for a while; with claims, until all that room is idle. -EAGAIN: another attempt is
- * worthwhile. Everything else is for the caller's caller.
+ * Waits after an attempt that failed with @error, with all buffers unlocked. The wait ends when
+ * jobs release buffers, with claims when all claimed buffers are idle, or by timeout. Returns
+ * -EAGAIN if another attempt is worthwhile, else an error for user space.
  */
 int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 {
@@ -266,7 +265,7 @@ int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 	u32 failed;
 	long left;
 
-	/* Lock order with an eviction: all locks are dropped, so that it can be tried again. */
+	/* The lock order conflicts with an eviction; all locks are dropped, so retry. */
 	if (error == -EDEADLK)
 		return -EAGAIN;
 	if (error != -EBUSY && error != -ENOSPC)
@@ -277,7 +276,7 @@ int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 	if (residency->tries > QNPU_RESIDENCY_TRIES)
 		return -ENOMEM;
 	if (error == -EBUSY)
-		/* It waits for something else than room, and has no claims meanwhile. */
+		/* It waits for something other than room, so it must not hold claims. */
 		qnpu_residency_leave(residency);
 	else
 		qnpu_claim_room(residency);
@@ -293,7 +292,7 @@ int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 	return left < 0 ? left : -EAGAIN;
 }
 
-/* May the caller move a buffer out of the card? */
+/* Returns true if the caller may evict a buffer. */
 bool qnpu_residency_may_evict(struct qnpu_bo *bo)
 {
 	struct qnpu_mem *mem = bo_to_qnpu_mem(bo);
@@ -304,14 +303,14 @@ bool qnpu_residency_may_evict(struct qnpu_bo *bo)
 	       (bo->claim == QNPU_CLAIM_ROOM && qnpu_claims_owner(mem)->task == current);
 }
 
-/* Notes that a buffer has come to the card, has left it, or ends; its reservation lock is held. */
+/* Updates the resident list after a move or before a free. Reservation lock held. */
 void qnpu_residency_moved(struct qnpu_bo *bo)
 {
 	struct qnpu_mem *mem = bo_to_qnpu_mem(bo);
 	bool to_card = bo->mem_type == TTM_PL_VRAM;
 	struct qnpu_residency *owner;
 
-	/* Imports never are on the card. */
+	/* Imports are never on the card. */
 	if (!bo->owner)
 		return;
 	guard(mutex)(&mem->claim_lock);
@@ -331,7 +330,7 @@ void qnpu_residency_moved(struct qnpu_bo *bo)
 		qnpu_claim_drop(bo);
 }
 
-/* A job does not need its buffers any more, or claims have changed. */
+/* A job has released its buffers, or claims have changed. */
 void qnpu_residency_wake(struct qnpu_device *npu)
 {
 	struct qnpu_mem *mem = &npu->mem;

@@ -15,7 +15,7 @@ struct task_struct;
 /* A submission whose buffers must become resident. */
 struct qnpu_residency {
 	struct qnpu_ctx *ctx;
-	struct qnpu_mem *mem;		/* memory of the device */
+	struct qnpu_mem *mem;
 	struct task_struct *task;	/* submitter */
 	struct list_head link;		/* in qnpu_mem.waiters while it waits; claim_lock */
 	struct list_head claims;	/* buffers claimed for it; claim_lock */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The module for a kernel that cannot have the driver.
+ * Stub module for a kernel that cannot run the driver.
  *
- * DKMS builds a module for each kernel whose headers are installed. Where one is not built, the
- * packages of that kernel are not configured, and apt fails from then on: such a kernel gets this
- * module. No device is its own, so it is loaded by hand only.
+ * DKMS builds a module for each kernel with installed headers. If one fails to build, the packages
+ * of that kernel stay unconfigured and apt fails from then on, so such a kernel gets this stub. It
+ * matches no device, and is loaded by hand only.
  */
 #include <linux/errno.h>
 #include <linux/init.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Submission: arguments are copied, checked and built into jobs. When all jobs of a submission are
- * ready, they are queued in a step that cannot fail.
+ * Submission: arguments are copied, checked and built into jobs. Once all jobs of a submission are
+ * ready, a step that cannot fail queues them.
  *
- * Each structure is copied once, and only the copy is used.
+ * Each structure is copied from user space once, and only the copy is used.
  */
 #include <linux/capability.h>
 #include <linux/dma-fence-chain.h>
@@ -28,13 +28,13 @@ static unsigned int qnpu_budget_ms = 10000;
 module_param_named(budget_ms, qnpu_budget_ms, uint, 0644);
 MODULE_PARM_DESC(budget_ms, "modelled time of a job without a budget of its own, and the most for others, 0: no limit");
 
-/* An element of a user's array may grow in later versions, up to this size. */
+/* Largest element of a user's array; later versions may extend elements up to this size. */
 #define QNPU_MAX_STRIDE	1024
 
-/* Jobs of a submission that are listed on the stack. */
+/* Job lists up to this length are on the stack. */
 #define QNPU_FEW_JOBS	8
 
-/* Fences that one context can have on a buffer: its last reader and its last writer. */
+/* Fences of one context on a buffer: its last reader and its last writer. */
 #define QNPU_FENCES_OF_CTX	2
 
 /* The jobs of one submission. */
@@ -44,14 +44,14 @@ struct qnpu_batch {
 	struct qnpu_ctx_job **jobs;	/* owned until they are queued */
 	u32 count;			/* jobs built so far */
 	u32 points;			/* timeline points that they signal */
-	u64 first;			/* number of the first job, once queued */
-	struct dma_fence **fences;	/* gets a reference to the fence of each job, or NULL */
-	bool nonblock;			/* -EAGAIN instead of waiting for room or for a lock */
-	u32 handle;			/* the buffer that was looked up last; 0: none */
-	struct qnpu_vma *vma;		/* its mapping; a job has the reference */
+	u64 first;			/* seqno of the first job, once queued */
+	struct dma_fence **fences;	/* receives a reference to each job's fence, or NULL */
+	bool nonblock;			/* returns -EAGAIN instead of blocking on room or locks */
+	u32 handle;			/* the last buffer looked up; 0: none */
+	struct qnpu_vma *vma;		/* its mapping; a job holds the reference */
 };
 
-/* The mapping of the next region of all jobs, from *@i and *@r on, or NULL. */
+/* Returns the mapping of the next region of all jobs, from *@i and *@r on, or NULL. */
 static struct qnpu_vma *qnpu_batch_next(const struct qnpu_batch *batch, u32 *i, u32 *r)
 {
 	for (; *i < batch->count; ++*i, *r = 0) {
@@ -70,8 +70,8 @@ static bool qnpu_stride_is_valid(u32 stride, size_t size)
 }
 
 /*
- * Copy element @i of a user's array. Fields that the kernel does not know must be zero. With a size
- * that is constant here, the usual copy needs no check of its destination.
+ * Copy element @i of a user's array. Fields unknown to the kernel must be zero. The constant @size
+ * spares the usual copy the check of its destination.
  */
 static __always_inline int qnpu_copy_element(void *to, const size_t size, u64 array, u32 stride,
 					     u32 i)
@@ -88,7 +88,7 @@ static __always_inline int qnpu_copy_element(void *to, const size_t size, u64 ar
 	return ret == -E2BIG ? -EINVAL : ret;
 }
 
-/* A range inside of something of a given size, without overflow. */
+/* Returns true if a range is within @size, without overflow. */
 static bool qnpu_range_is_inside(u64 offset, u64 bytes, u64 size)
 {
 	return offset <= size && bytes <= size - offset;
@@ -96,7 +96,7 @@ static bool qnpu_range_is_inside(u64 offset, u64 bytes, u64 size)
 
 /* Building */
 
-/* The mapping of a handle, with a reference. Jobs of one submission often name the same buffer. */
+/* Returns a handle's mapping, with a reference. Jobs of a submission often share a buffer. */
 static struct qnpu_vma *qnpu_batch_vma(struct qnpu_batch *batch, u32 handle)
 {
 	struct drm_gem_object *obj;
@@ -133,7 +133,7 @@ static int qnpu_job_add_region(struct qnpu_batch *batch, struct qnpu_ctx_job *jo
 		return PTR_ERR(vma);
 	if (args->access & DRM_NPU_REGION_WRITE)
 		job->write_mask |= BIT_ULL(job->region_count);
-	job->vmas[job->region_count++] = vma;	/* the job has the reference now */
+	job->vmas[job->region_count++] = vma;	/* the job owns the reference now */
 
 	if (!args->size || !qnpu_range_is_inside(args->offset, args->size, vma->bo->tbo.base.size))
 		return -EINVAL;
@@ -205,7 +205,7 @@ static int qnpu_job_add_profile(const struct qnpu_ctx_job *job, const struct drm
 	return 0;
 }
 
-/* Modelled cycles that a job may use. They are bounded, since a job has its cores until its end. */
+/* Modelled cycles that a job may use; bounded, since a job holds its cores until it ends. */
 static u64 qnpu_job_budget(const struct qnpu_device *npu, u64 wanted)
 {
 	u64 most = (u64)READ_ONCE(qnpu_budget_ms) * npu->info.clock_khz;
@@ -286,7 +286,7 @@ static int qnpu_job_add_out_sync(struct qnpu_batch *batch, struct qnpu_ctx_job *
 	return out->chain ? 0 : -ENOMEM;
 }
 
-/* The lookup of a point walks along a timeline, whose length user space decides. */
+/* The lookup of a point walks the timeline, whose length user space controls. */
 static int qnpu_job_add_syncs(struct qnpu_batch *batch, struct qnpu_ctx_job *job,
 			      const struct drm_npu_job *args)
 {
@@ -329,7 +329,7 @@ static int qnpu_job_check(const struct qnpu_ctx *ctx, const struct drm_npu_job *
 	return args->stream_count && args->stream_count <= cores ? 0 : -EINVAL;
 }
 
-/* After an error the batch has the incomplete job, too. */
+/* After an error the batch owns the incomplete job, too. */
 static int qnpu_batch_add_job(struct qnpu_batch *batch, const struct drm_npu_job *args)
 {
 	const struct qnpu_job_shape shape = {
@@ -370,9 +370,9 @@ static int qnpu_batch_add_jobs(struct qnpu_batch *batch, const struct drm_npu_su
 	return 0;
 }
 
-/* Commit: with all buffers locked, jobs get numbers, and buffers the fences of the jobs. */
+/* Commit: under all reservation locks, assign seqnos and publish fences */
 
-/* A job that overwrites all of a buffer, and does not read it. */
+/* Returns true if a job overwrites an entire buffer without reading it. */
 static bool qnpu_job_replaces(const struct qnpu_ctx_job *job, u32 r)
 {
 	const struct npu_job *desc = job->desc;
@@ -396,7 +396,7 @@ static int qnpu_job_check_buffers(struct qnpu_ctx_job *job)
 			return -EACCES;
 		if (qnpu_bo_is_lost(bo) && !qnpu_job_replaces(job, r))
 			return -ENODATA;
-		/* Explicit jobs, too, wait until memory is zeroed. */
+		/* Explicit jobs must wait for the zeroing, too. */
 		ret = qnpu_job_add_buffer_fences(job, bo->tbo.base.resv,
 						 job->explicit ? DMA_RESV_USAGE_KERNEL :
 								 dma_resv_usage_rw(write));
@@ -407,7 +407,7 @@ static int qnpu_job_check_buffers(struct qnpu_ctx_job *job)
 	return 0;
 }
 
-/* Number a job and publish its fence: from here on it has to be pushed. */
+/* Number a job and publish its fence; it must be pushed afterwards. */
 static void qnpu_job_commit(struct qnpu_ctx_job *job)
 {
 	u32 r;
@@ -435,7 +435,7 @@ static int qnpu_batch_commit_locked(struct qnpu_batch *batch)
 			return ret;
 	}
 
-	/* No failure from here on. */
+	/* No failure is possible from here on. */
 	batch->first = batch->ctx->submitted + 1;
 	for (i = 0; i < batch->count; i++) {
 		qnpu_job_commit(batch->jobs[i]);
@@ -511,8 +511,8 @@ static int qnpu_batch_commit(struct qnpu_batch *batch)
 }
 
 /*
- * Commit without waiting, which drm_exec does not offer. The ticket distinguishes buffers that are
- * locked here already from buffers that another thread has locked.
+ * Commit without blocking, which drm_exec does not support. The ticket tells buffers locked here
+ * from those locked by another thread.
  */
 static int qnpu_batch_try_commit(struct qnpu_batch *batch)
 {
@@ -549,15 +549,15 @@ static bool qnpu_ctx_has_room(struct qnpu_ctx *ctx, u32 count)
 {
 	u64 completed = READ_ONCE(ctx->completed);
 
-	smp_rmb(); /* in this order: never more completed than submitted */
+	smp_rmb(); /* in this order, so that @completed never exceeds @submitted */
 
 	return READ_ONCE(ctx->submitted) - completed + count <= QNPU_CTX_MAX_JOBS ||
 	       READ_ONCE(ctx->dead);
 }
 
 /*
- * Gives the out-syncs the fence of their job. A new point walks along all points that have not
- * signalled: no lock that others wait for is held, and the number of points is bounded.
+ * Store the fence in the job's out-syncs. Adding a point walks all unsignalled points, so no shared
+ * lock is held, and the number of points is bounded.
  */
 static void qnpu_job_signal_syncs(struct qnpu_ctx_job *job)
 {
@@ -572,13 +572,13 @@ static void qnpu_job_signal_syncs(struct qnpu_ctx_job *job)
 		} else {
 			drm_syncobj_replace_fence(out->syncobj, job->fence);
 		}
-		/* Not at the end of the job, which may be in an interrupt handler. */
+		/* Not in the job's completion, which may be in an interrupt handler. */
 		drm_syncobj_put(out->syncobj);
 	}
 	job->out_count = 0;
 }
 
-/* Take the context's submit_lock, with room for the jobs. Threads that wait for room hold it. */
+/* Take submit_lock, with room for the jobs. Threads that wait for room hold it. */
 static int qnpu_batch_lock_ctx(struct qnpu_batch *batch)
 {
 	struct qnpu_ctx *ctx = batch->ctx;
@@ -610,14 +610,14 @@ static int qnpu_batch_queue(struct qnpu_batch *batch)
 	if (ret)
 		return ret;
 
-	/* Mostly no lock is contended, and all buffers are resident. */
+	/* Fast path: no lock is contended, and all buffers are resident. */
 	ret = READ_ONCE(ctx->dead) ?: qnpu_batch_try_commit(batch);
 	if (ret == -EAGAIN && !batch->nonblock)
 		ret = qnpu_batch_commit(batch);
 
 	/*
-	 * Only now that the buffers are unlocked: a job keeps its buffers, and may be finished at
-	 * once. The last reference of a buffer must not be dropped while others are locked.
+	 * Push after the buffers are unlocked. A pushed job may finish at once, and drop the last
+	 * reference to a buffer, which must not happen under reservation locks.
 	 */
 	for (i = 0; !ret && i < batch->count; i++)
 		qnpu_job_signal_syncs(batch->jobs[i]);
@@ -643,7 +643,7 @@ static int qnpu_write_seqnos(const struct drm_npu_submit *args, u64 first)
 	return 0;
 }
 
-/* The checks of a submission that need no context: afterwards the number of jobs is valid. */
+/* The checks of a submission that need no context, among them the number of jobs. */
 int qnpu_submit_check(const struct drm_npu_submit *args)
 {
 	bool valid = !args->flags && args->job_count && args->job_count <= QNPU_SUBMIT_MAX_JOBS &&
@@ -653,9 +653,9 @@ int qnpu_submit_check(const struct drm_npu_submit *args)
 }
 
 /*
- * Submits jobs. @args: private copy, qnpu_submit_check() passed. @nonblock: -EAGAIN where the call
- * would wait for room in the context, or for a lock. @fences: room for the fences of all jobs,
- * zeroed, or NULL; the caller puts those that it finds, after an error too.
+ * Submits jobs. @args: private copy that passed qnpu_submit_check(). @nonblock: -EAGAIN instead of
+ * blocking on room in the context or on a lock. @fences: zeroed array for the fences of all jobs,
+ * or NULL; the caller puts its entries, also after an error.
  */
 int qnpu_submit(struct drm_file *file, const struct drm_npu_submit *args, bool nonblock,
 		struct dma_fence **fences)
@@ -670,7 +670,7 @@ int qnpu_submit(struct drm_file *file, const struct drm_npu_submit *args, bool n
 
 	if (!ctx)
 		return -ENOENT;
-	/* A submission that cannot be queued is not built. */
+	/* Fail early, before any job is built. */
 	if (nonblock && !qnpu_ctx_has_room(ctx, args->job_count))
 		return -EAGAIN;
 	if (args->job_count > QNPU_FEW_JOBS)
@@ -679,7 +679,7 @@ int qnpu_submit(struct drm_file *file, const struct drm_npu_submit *args, bool n
 		return -ENOMEM;
 
 	ret = qnpu_batch_add_jobs(&batch, args);
-	/* Memory that cannot be written is found now, when nothing is queued yet. */
+	/* Faults show up now, while nothing is queued yet. */
 	ret = ret ?: qnpu_write_seqnos(args, 0);
 	ret = ret ?: qnpu_batch_queue(&batch);
 	if (!ret) {

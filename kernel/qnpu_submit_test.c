@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * KUnit tests of the arithmetic that numbers from user space have to pass; part of qnpu_submit.c.
- */
+/* KUnit tests of the range checks on user-space values; part of qnpu_submit.c. */
 #include <kunit/test.h>
 
 static void qnpu_submit_test_ranges(struct kunit *test)

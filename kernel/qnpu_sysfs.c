@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Attributes of the device, in its folder "qnpu": Documentation/ABI/testing/sysfs-driver-qnpu.
- */
+/* Attributes in the device's directory "qnpu": Documentation/ABI/testing/sysfs-driver-qnpu. */
 #include <linux/device.h>
 #include <linux/math64.h>
 
@@ -9,7 +7,7 @@
 #include "qnpu_query.h"
 #include "qnpu_sysfs.h"
 
-/* Readers of the utilisation do not know of each other: an interval lasts at least so long. */
+/* Minimum interval, ns: several independent readers share the utilisation. */
 #define QNPU_INTERVAL_NS	(250 * NSEC_PER_MSEC)
 
 /* Protects qnpu_device.utilisation; inside of reset_lock. */
@@ -61,7 +59,7 @@ static DEVICE_ATTR_RO(aborted_jobs);
 QNPU_STATUS_SHOW(thermal_events, thermal_events)
 static DEVICE_ATTR_RO(thermal_events);
 
-/* The core of an attribute coreN_NAME. */
+/* Returns the core of an attribute coreN_NAME. */
 static u32 qnpu_core_of(const struct device_attribute *attr)
 {
 	return attr->attr.name[strlen("core")] - '0';
@@ -70,7 +68,7 @@ static u32 qnpu_core_of(const struct device_attribute *attr)
 QNPU_STATUS_SHOW(busy_cycles, busy_cycles[qnpu_core_of(attr)])
 QNPU_STATUS_SHOW(jobs, jobs[qnpu_core_of(attr)])
 
-/* Of all cores, in the last interval that is over. */
+/* Update all cores' utilisation, once the interval is over. */
 static void qnpu_utilisation_update(struct qnpu_device *npu)
 {
 	struct qnpu_utilisation *util = &npu->utilisation;
@@ -104,7 +102,7 @@ static ssize_t utilization_show(struct device *dev, struct device_attribute *att
 	return sysfs_emit(buf, "%u\n", percent);
 }
 
-/* Exact counters of all users are for root only. */
+/* Exact counters of all users: root only. */
 #define QNPU_CORE(n) {								\
 	__ATTR(core##n##_utilization, 0444, utilization_show, NULL),		\
 	__ATTR(core##n##_busy_cycles, 0400, busy_cycles_show, NULL),		\
@@ -116,7 +114,7 @@ static struct device_attribute qnpu_core[NPU_MAX_CORES][3] = {
 	QNPU_CORE(4), QNPU_CORE(5), QNPU_CORE(6), QNPU_CORE(7),
 };
 
-/* Those of cores first, for qnpu_sysfs_is_visible(). */
+/* Cores' attributes come first, for qnpu_sysfs_is_visible(). */
 static struct attribute *qnpu_sysfs_attrs[] = {
 	&qnpu_core[0][0].attr, &qnpu_core[0][1].attr, &qnpu_core[0][2].attr,
 	&qnpu_core[1][0].attr, &qnpu_core[1][1].attr, &qnpu_core[1][2].attr,

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The trace events' definitions; whoever raises one includes qnpu_trace.h only.
- */
+/* Definitions of the trace events; other files include qnpu_trace.h only. */
 #ifndef __CHECKER__
 #define CREATE_TRACE_POINTS
 #include "qnpu_trace.h"

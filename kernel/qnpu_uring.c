@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Submission through io_uring: IORING_OP_URING_CMD takes what the submit ioctl takes, and its
- * completion comes when the last job of the submission is finished.
+ * Submission through io_uring: IORING_OP_URING_CMD with the arguments of the submit ioctl. The
+ * completion is posted when the last job of the submission is finished.
  *
- * The first attempt is made in the submitter's context and does not wait: where the context is
- * full, or a lock is taken, io_uring tries again from a worker of its own, which waits as the ioctl
- * does.
+ * The first attempt is in the submitter's task and does not block. If the context is full or a lock
+ * is taken, io_uring retries from a worker, which blocks as the ioctl does.
  *
- * A request that waits for its jobs is completed by the callback of its fence or by the end of its
- * ring, whichever removes the callback from the fence: dma_fence_remove_callback() returns true if
- * that is the end of the ring; otherwise the callback has run, or will. A request that is being set
- * up has no callback yet; the ring asks again.
+ * Either the fence callback or the teardown of the ring completes a request that waits for jobs,
+ * whichever removes the callback. If dma_fence_remove_callback() returns true, it is the teardown;
+ * otherwise the callback has run or will run. A request without its callback yet is not cancelled;
+ * the ring retries.
  *
- * io_uring holds the file, and so the module, until the completion.
+ * io_uring pins the file, and so the module, until the completion.
  */
 #include <linux/dma-fence-array.h>
 #include <linux/io_uring/cmd.h>
@@ -27,16 +26,16 @@
 #include "qnpu_submit.h"
 #include "qnpu_uring.h"
 
-/* A request whose jobs are not finished: the command's pdu. */
+/* A request with unfinished jobs: the command's pdu. */
 struct qnpu_uring_req {
 	struct dma_fence_cb cb;
 	struct dma_fence *fence;	/* of the only job, or an array; with a reference */
 };
 
-/* The argument that drm_ioctl_kernel() passes on. */
+/* Argument passed through drm_ioctl_kernel(). */
 struct qnpu_uring_call {
-	struct drm_npu_submit args;	/* private copy of what user space asks for */
-	bool nonblock;			/* the submitter must not wait */
+	struct drm_npu_submit args;	/* private copy of the user's arguments */
+	bool nonblock;			/* the submitter must not block */
 	struct dma_fence *fence;	/* result, see struct qnpu_uring_req */
 };
 
@@ -45,7 +44,7 @@ static struct qnpu_uring_req *qnpu_uring_req(struct io_uring_cmd *cmd)
 	return io_uring_cmd_to_pdu(cmd, struct qnpu_uring_req);
 }
 
-/* Until the command is done, a ring that is torn down may look at the request. */
+/* The ring's teardown may access the request until the command is done. */
 static void qnpu_uring_done(struct io_uring_cmd *cmd, int ret, unsigned int issue_flags)
 {
 	struct dma_fence *fence = qnpu_uring_req(cmd)->fence;
@@ -68,7 +67,7 @@ static void qnpu_uring_task_work(struct io_tw_req tw_req, io_tw_token_t tw)
 #define qnpu_uring_task_work qnpu_uring_finish
 #endif
 
-/* In the interrupt handler that finished the job. */
+/* Runs in the interrupt handler that finished the job. */
 static void qnpu_uring_signaled(struct dma_fence *fence, struct dma_fence_cb *cb)
 {
 	struct qnpu_uring_req *req = container_of(cb, struct qnpu_uring_req, cb);
@@ -77,7 +76,7 @@ static void qnpu_uring_signaled(struct dma_fence *fence, struct dma_fence_cb *cb
 	io_uring_cmd_do_in_task_lazy(cmd, qnpu_uring_task_work);
 }
 
-/* The error of the array's fence is that of the first job that fails. */
+/* The array's fence has the error of the first failed job. */
 static int qnpu_uring_submit_many(struct drm_file *file, struct qnpu_uring_call *call)
 {
 	u32 i, count = call->args.job_count;
@@ -119,7 +118,7 @@ static int qnpu_uring_call(struct drm_device *drm, void *data, struct drm_file *
 	return ret;
 }
 
-/* The entry lies in memory that user space writes: each field is read once. */
+/* User space can write the queue entry at any time, so each field is read once. */
 static int qnpu_uring_read(struct io_uring_cmd *cmd, struct drm_npu_submit *args)
 {
 	const struct drm_npu_uring_submit *entry =
@@ -147,7 +146,7 @@ static int qnpu_uring_submit(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	if (ret)
 		return ret == -ERESTARTSYS ? -EINTR : ret;
 
-	/* From the last step on the request can be gone at any time. */
+	/* The request may be freed at any time after the last step. */
 	req = qnpu_uring_req(cmd);
 	INIT_LIST_HEAD(&req->cb.node);
 	req->fence = call.fence;
@@ -159,10 +158,9 @@ static int qnpu_uring_submit(struct io_uring_cmd *cmd, unsigned int issue_flags)
 }
 
 /*
- * The ring is torn down: the request ends, its jobs go on. The caller may be a worker of io_uring,
- * and completions of the ring belong to its submitter, so the completion is left to task work. The
- * command is done at once all the same: else the worker would ask again without a pause until the
- * submitter runs, which may be stopped.
+ * Cancel a request on ring teardown; its jobs continue. The caller may be an io_uring worker, but
+ * only the submitter's task work may post completions. The command is done at once nevertheless:
+ * otherwise the worker would poll until the submitter runs, which may be stopped.
  */
 static int qnpu_uring_cancel(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Buffers of memory that belongs to a process.
+ * Buffers backed by memory of a process.
  *
- * The pages are pinned for as long as the buffer lives: munmap, truncation and the end of the
- * process take them from the process, not from the buffer. fork() copies pinned pages for the child
- * at once, so the parent keeps them.
+ * The pages are pinned for the lifetime of the buffer: munmap, truncation and exit release them
+ * from the process only. fork() copies pinned pages for the child at once, so the parent keeps
+ * them.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -25,14 +25,14 @@
 #include "qnpu_userptr.h"
 #include "qnpu_vm.h"
 
-/* Pages pinned by one call, which may disable interrupts. */
+/* Pages pinned per call, which may disable interrupts. */
 #define QNPU_PIN_PAGES	(SZ_16M >> PAGE_SHIFT)
 
 /*
- * Accounting. Pinned pages count as locked memory of the user, because a process can end long
- * before a buffer that it made through another process's file. They also count for the owners of
- * all parent user namespaces, each with the limit at the creation of its namespace, so that the ids
- * of a namespace do not multiply the limit. Modules cannot call inc_rlimit_ucounts().
+ * Accounting. Pinned pages count as locked memory of the user, because a process may exit long
+ * before a buffer in another process's file. They also count for the owners of all parent user
+ * namespaces, each with the limit at the creation of its namespace. So new ids in a namespace do
+ * not multiply the limit. Modules cannot call inc_rlimit_ucounts().
  */
 static void qnpu_memlock_uncharge(struct ucounts *from, const struct ucounts *to, long pages)
 {
@@ -61,8 +61,8 @@ static int qnpu_memlock_charge(struct ucounts *from, long pages)
 }
 
 /*
- * Pinning fails with -EFAULT for any reason: this tells a wrong range (-EFAULT) from memory that
- * cannot be pinned for long (-EOPNOTSUPP).
+ * Pinning reports every failure as -EFAULT: tell a bad range (-EFAULT) from memory without
+ * long-term pinning (-EOPNOTSUPP).
  */
 static int qnpu_userptr_fault(const struct qnpu_userptr *userptr, u64 addr)
 {
@@ -118,8 +118,8 @@ static enum dma_data_direction qnpu_userptr_direction(const struct qnpu_userptr 
 }
 
 /*
- * Other buffers may have mapped the same pages, so mapping and unmapping maintain no caches. Zeros
- * of new pages are written back, or the device sees what memory held before them.
+ * Other buffers may have mapped the same pages, so map and unmap maintain no caches. Zeros of new
+ * pages are written back, or the device would read older contents of memory.
  */
 static int qnpu_userptr_map(struct qnpu_device *npu, struct qnpu_userptr *userptr)
 {
@@ -144,8 +144,8 @@ static int qnpu_userptr_map(struct qnpu_device *npu, struct qnpu_userptr *userpt
 }
 
 /*
- * Ends the DMA mapping; again: nothing. Without cache maintenance: an invalidation would discard
- * stores of the process.
+ * Remove the DMA mapping; idempotent. No cache maintenance, as an invalidation would discard stores
+ * of the process.
  */
 void qnpu_userptr_unmap(struct qnpu_device *npu, struct qnpu_userptr *userptr)
 {
@@ -160,9 +160,9 @@ void qnpu_userptr_unmap(struct qnpu_device *npu, struct qnpu_userptr *userptr)
 }
 
 /*
- * As qnpu_pages_sync(). A part is maintained page by page, because neighbours for the device may
- * not be neighbours for the CPU. The whole is one call: the DMA API's checker finds the mapping of
- * pages that several buffers share only by its size.
+ * Like qnpu_pages_sync(). A part is maintained page by page, because DMA neighbours may not be CPU
+ * neighbours. The whole needs a single call: the DMA debug code finds the mapping of pages shared
+ * by several buffers only by its size.
  */
 int qnpu_userptr_sync(struct qnpu_bo *bo, u64 offset, u64 bytes, u32 direction)
 {
@@ -224,7 +224,7 @@ static struct qnpu_userptr *qnpu_userptr_create(const struct drm_npu_bo_userptr 
 	return userptr;
 }
 
-/* Unpins the pages, which are not mapped for DMA, and gives the accounts back; may sleep. */
+/* Unpin pages that are not mapped for DMA, and uncharge them; may sleep. */
 void qnpu_userptr_destroy(struct qnpu_userptr *userptr)
 {
 	unpin_user_pages_dirty_lock(userptr->pages, userptr->pinned, !userptr->readonly);
@@ -238,7 +238,7 @@ void qnpu_userptr_destroy(struct qnpu_userptr *userptr)
 	kfree(userptr);
 }
 
-/* The buffer owns @userptr on success. */
+/* On success the buffer owns @userptr. */
 static struct qnpu_bo *qnpu_userptr_bo(struct qnpu_device *npu, struct qnpu_userptr *userptr)
 {
 	u32 flags = DRM_NPU_BO_SYSTEM | DRM_NPU_BO_PINNED;
@@ -248,7 +248,7 @@ static struct qnpu_bo *qnpu_userptr_bo(struct qnpu_device *npu, struct qnpu_user
 	if (userptr->readonly)
 		flags |= DRM_NPU_BO_READONLY;
 
-	/* A device that is removed sees no new DMA mapping. */
+	/* Removal must not miss a new DMA mapping. */
 	if (!drm_dev_enter(&npu->drm, &idx))
 		return ERR_PTR(-ENODEV);
 	ret = qnpu_userptr_map(npu, userptr);

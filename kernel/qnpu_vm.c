@@ -2,8 +2,8 @@
 /*
  * Address spaces of files.
  *
- * The kernel chooses addresses. Behind each buffer is an unmapped gap, so that an access beyond a
- * buffer never reaches the next one.
+ * The kernel chooses addresses. An unmapped gap follows each buffer, so that an overrun never
+ * reaches the next one.
  */
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -16,7 +16,7 @@
 
 #define QNPU_VA_GUARD	SZ_64K
 
-/* Makes an empty address space. */
+/* Creates an empty address space. */
 struct qnpu_vm *qnpu_vm_create(struct qnpu_device *npu)
 {
 	struct qnpu_vm *vm;
@@ -57,7 +57,7 @@ void qnpu_vm_put(struct qnpu_vm *vm)
 		kref_put(&vm->kref, qnpu_vm_release);
 }
 
-/* Called when a finished job has dropped its mappings: drops its reference and its count. */
+/* A finished job has dropped its mappings: drops its reference and its count. */
 void qnpu_vm_released(struct qnpu_vm *vm)
 {
 	if (atomic_dec_and_test(&vm->releasing))
@@ -65,7 +65,7 @@ void qnpu_vm_released(struct qnpu_vm *vm)
 	qnpu_vm_put(vm);
 }
 
-/* Waits until all finished jobs have dropped their mappings; the contexts have ended. */
+/* Waits until finished jobs have dropped all mappings; no context is left. */
 void qnpu_vm_wait_released(struct qnpu_vm *vm)
 {
 	wait_var_event(&vm->releasing, !atomic_read(&vm->releasing));
@@ -85,7 +85,7 @@ struct qnpu_vma *qnpu_vma_find(struct qnpu_vm *vm, struct qnpu_bo *bo)
 	return NULL;
 }
 
-/* Gives the address back. On return the device has no access to the memory through it. */
+/* Releases the address. On return the device cannot access the memory through it. */
 static void qnpu_vma_remove(struct qnpu_vma *vma)
 {
 	struct qnpu_vm *vm = vma->vm;
@@ -103,7 +103,7 @@ static void qnpu_vma_release(struct kref *kref)
 	struct qnpu_vm *vm = vma->vm;
 	struct qnpu_bo *bo = vma->bo;
 
-	/* A move of the buffer finds the mapping in the list until it is unmapped. */
+	/* Stays on the list until unmapped, so that a move of the buffer finds it. */
 	mutex_lock(&bo->vma_lock);
 	qnpu_vma_remove(vma);
 	list_del(&vma->link);
@@ -122,14 +122,14 @@ void qnpu_vma_put(struct qnpu_vma *vma)
 
 static u64 qnpu_vm_flags(const struct qnpu_bo *bo)
 {
-	/* Memory that only jobs do not write is not constant. */
+	/* Read-only is not constant: others may write the memory. */
 	if (bo->sealed)
 		return NPU_PTE_CONST;
 
 	return bo->flags & DRM_NPU_BO_READONLY ? 0 : NPU_PTE_WRITE;
 }
 
-/* Maps a buffer at its address. It is at home, and its reservation lock is held. */
+/* Maps a buffer, resident where jobs use it, at its address. Reservation lock held. */
 int qnpu_vma_map(struct qnpu_vma *vma)
 {
 	struct qnpu_vm *vm = vma->vm;
@@ -147,8 +147,8 @@ int qnpu_vma_map(struct qnpu_vma *vma)
 }
 
 /*
- * Chooses an address. Card buffers of one address space are never larger than the card in sum, so
- * that all of them fit at once.
+ * Assigns an address. The card buffers of one address space never exceed the card in sum, so that
+ * all of them fit at once.
  */
 static int qnpu_vma_place(struct qnpu_vma *vma)
 {
@@ -200,14 +200,14 @@ static int qnpu_vma_create(struct qnpu_vm *vm, struct qnpu_bo *bo)
 }
 
 /*
- * Gives a buffer an address, for a new handle; its reservation lock is not held. All its handles in
- * an address space have one address. A card buffer that is evicted is mapped when it comes back.
+ * Assigns a buffer's address for a new handle; its reservation lock is not held. All handles in an
+ * address space share one address. An evicted buffer is mapped when it returns.
  */
 int qnpu_vm_bind(struct qnpu_vm *vm, struct qnpu_bo *bo)
 {
 	int ret;
 
-	/* The lock keeps sealing out between the choice of flags and the entry in the list. */
+	/* Excludes sealing between the choice of flags and the list insertion. */
 	ret = dma_resv_lock_interruptible(bo->tbo.base.resv, NULL);
 	if (ret)
 		return ret;
@@ -219,7 +219,7 @@ int qnpu_vm_bind(struct qnpu_vm *vm, struct qnpu_bo *bo)
 	return ret;
 }
 
-/* Drops the mapping of a handle. Unfinished jobs keep it until they are finished. */
+/* Drops the mapping of a handle. Unfinished jobs keep the mapping. */
 void qnpu_vm_unbind(struct qnpu_vm *vm, struct qnpu_bo *bo)
 {
 	struct qnpu_vma *vma = qnpu_vma_find(vm, bo);
@@ -227,12 +227,12 @@ void qnpu_vm_unbind(struct qnpu_vm *vm, struct qnpu_bo *bo)
 	if (!vma)
 		return;
 
-	/* The reference of qnpu_vma_find(), and the handle's. */
+	/* The references of qnpu_vma_find() and of the handle. */
 	qnpu_vma_put(vma);
 	qnpu_vma_put(vma);
 }
 
-/* Makes all mappings of a sealed buffer constant, its reservation lock held. */
+/* Makes all mappings of a sealed buffer constant. Reservation lock held. */
 void qnpu_vm_protect(struct qnpu_bo *bo)
 {
 	struct qnpu_vma *vma;
@@ -249,8 +249,8 @@ void qnpu_vm_protect(struct qnpu_bo *bo)
 }
 
 /*
- * Unmaps a buffer from all address spaces, because it moves: it has no unfinished jobs, and its
- * reservation lock is held. It keeps its addresses. On return the device has no access to it.
+ * Unmaps an idle buffer from all address spaces before a move; the addresses stay reserved.
+ * Reservation lock held. On return the device cannot access the buffer.
  */
 void qnpu_vm_unmap(struct qnpu_bo *bo)
 {
@@ -258,7 +258,7 @@ void qnpu_vm_unmap(struct qnpu_bo *bo)
 
 	dma_resv_assert_held(bo->tbo.base.resv);
 
-	/* The list has also mappings whose last reference was just dropped. */
+	/* The list also holds mappings whose last reference was just dropped. */
 	guard(mutex)(&bo->vma_lock);
 	list_for_each_entry(vma, &bo->vmas, link) {
 		guard(mutex)(&vma->vm->lock);
@@ -268,7 +268,7 @@ void qnpu_vm_unmap(struct qnpu_bo *bo)
 	}
 }
 
-/* Returns the device address of a buffer for a file, -ENOENT if there is none. */
+/* Gets the device address of a buffer in a file; -ENOENT: it has none. */
 int qnpu_vm_address(struct drm_file *file, struct qnpu_bo *bo, u64 *va)
 {
 	struct qnpu_vm *vm = qnpu_file_vm(file);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reports of the cache watch of a SoC: which cache maintenance is missing, in which buffer, and
- * which process has forgotten it. A module of its own, for those who debug programs or the driver.
+ * Reports of a SoC's cache watch: the kind of missing cache maintenance, the buffer, and the
+ * process that omitted it. A separate module, for developers of programs and of the driver.
  *
  * qnpu.ko reads reports in its interrupt handler and passes each to the trace event
- * qnpu_stale_line. This module listens to that event, and a work resolves buffer and process. A
- * report about a buffer is resolved before the buffer is closed (qnpu_file_notifiers).
+ * qnpu_stale_line. This module attaches to that event; a work resolves buffer and process. A report
+ * about a buffer is resolved before the buffer is closed (qnpu_file_notifiers).
  *
  * Locks, outermost first: qnpu_watch_mutex; those of the driver from 5 on (README.md);
  * qnpu_watch_lock.
@@ -34,17 +34,17 @@
 #include "qnpu_trace.h"
 #include "qnpu_vm.h"
 
-/* Reports that are not resolved yet, and resolved ones that debugfs shows. */
+/* Capacity for unresolved reports, and for resolved ones in debugfs. */
 #define QNPU_WATCH_RAW		256
 #define QNPU_WATCH_KEPT		64
 
-/* Processes whose address spaces are known; the oldest one is replaced. */
+/* Processes with known address spaces; a new one replaces the oldest. */
 #define QNPU_WATCH_TASKS	64
 
-/* QNPU_WATCH_KEPT lines in this time reach the log. */
+/* Log rate limit: QNPU_WATCH_KEPT lines per interval. */
 #define QNPU_WATCH_LOG_INTERVAL	(5 * HZ)
 
-/* A symbol with offset, size and module. */
+/* Length of a symbol with offset, size and module. */
 #define QNPU_WATCH_SYMBOL	96
 
 /** struct qnpu_watch_report - the registers REPORT_*, docs/reference/hardware.md section 10 */
@@ -69,7 +69,7 @@ struct qnpu_watch_task {
 	pid_t pid;
 	/* without white space */
 	char comm[TASK_COMM_LEN];
-	/* physical address of the table for user addresses */
+	/* physical address of its user page table */
 	u64 space;
 };
 
@@ -96,20 +96,20 @@ struct qnpu_watch_entry {
 	/* from the start of the buffer, ring, page or table */
 	u64 offset;
 
-	/* of the buffer */
+	/* size of the buffer */
 	u64 size;
 
-	/* whose file the buffer is in */
+	/* process whose file holds the buffer */
 	struct qnpu_watch_task owner;
 
-	/* that was on the processor */
+	/* process that ran on the CPU */
 	struct qnpu_watch_task task;
 
-	/* the owner's id of the context of the job; 0: none */
+	/* context id of the job, in the owner's file; 0: none */
 	u32 ctx;
 };
 
-/** struct qnpu_cache_watch - one device with a cache watch, as long as the driver is bound to it */
+/** struct qnpu_cache_watch - cache watch of a device, until the driver is unbound */
 struct qnpu_cache_watch {
 	/** @npu: with a reference */
 	struct qnpu_device *npu;
@@ -122,13 +122,13 @@ struct qnpu_cache_watch {
 	u32 first;
 	u32 count;
 
-	/** @work: resolves them */
+	/** @work: resolves @raw */
 	struct work_struct work;
 
-	/** @kept: ring of the last ones; all below is protected by qnpu_watch_mutex */
+	/** @kept: ring of resolved reports; all below is protected by qnpu_watch_mutex */
 	struct qnpu_watch_entry kept[QNPU_WATCH_KEPT];
 
-	/** @next: place of the next one in @kept, @shown: of the oldest not cleared; never wrap */
+	/** @next: sequence number of the next one in @kept, @shown: of the oldest not cleared */
 	u64 next;
 	u64 shown;
 
@@ -153,7 +153,7 @@ static const char * const qnpu_watch_places[] = {
 	[QNPU_WATCH_TABLE] = "table",
 };
 
-/* Serialises whatever resolves, adds and removes. */
+/* Serialises resolution, and changes of the list. */
 static DEFINE_MUTEX(qnpu_watch_mutex);
 
 /* Protects reports and tasks, and with the mutex the list; taken by interrupt handlers. */
@@ -172,7 +172,7 @@ static const char *qnpu_watch_kind(const struct qnpu_watch_report *report)
 
 /* Reports */
 
-/* With one of the locks. */
+/* The caller holds either lock. */
 static struct qnpu_cache_watch *qnpu_watch_of(struct qnpu_device *npu)
 {
 	struct qnpu_cache_watch *watch;
@@ -202,7 +202,7 @@ static void qnpu_watch_read(struct qnpu_device *npu, struct qnpu_watch_report *r
 	report->space = qnpu_read64(npu, NPU_REG_REPORT_SPACE);
 }
 
-/* The trace event; a report that finds no room is counted by the device only. */
+/* Probe of the trace event; if the ring is full, only the device counts the report. */
 static void qnpu_watch_report(void *data, struct qnpu_device *npu)
 {
 	struct qnpu_cache_watch *watch;
@@ -248,7 +248,7 @@ static void qnpu_watch_name(struct qnpu_watch_task *to, pid_t pid, const char *c
 	}
 }
 
-/* Remember the address space of a process: one that has ended has none to compare. */
+/* Remember a process's address space now, because an exited one has none to compare. */
 static void qnpu_watch_meet(struct task_struct *task)
 {
 	unsigned long flags;
@@ -273,8 +273,8 @@ static void qnpu_watch_meet(struct task_struct *task)
 }
 
 /*
- * The process with an address space, or with a number; bit 0 of the processor's register is no
- * part of the address.
+ * Find the process by address space or by pid; bit 0 of the CPU's register is not part of the
+ * address.
  */
 static void qnpu_watch_find_task(u64 space, pid_t pid, struct qnpu_watch_task *to)
 {
@@ -322,8 +322,8 @@ static void qnpu_watch_name_file(struct qnpu_watch_task *to, struct drm_file *fi
 /* Memory */
 
 /*
- * Physical address, as reports have it. Without an IOMMU those on the bus are the same ones; behind
- * one 0 means that nothing is mapped there.
+ * Translates a DMA address to the physical address used in reports. Without an IOMMU they are
+ * equal; with one, 0 means unmapped.
  */
 static u64 qnpu_watch_phys(struct qnpu_device *npu, dma_addr_t dma)
 {
@@ -332,7 +332,7 @@ static u64 qnpu_watch_phys(struct qnpu_device *npu, dma_addr_t dma)
 	return domain ? iommu_iova_to_phys(domain, dma) : dma;
 }
 
-/* Of a page of a buffer; imported and pinned memory is known by its mapping only. */
+/* Physical address of a page of a buffer; foreign memory is known only by its DMA mapping. */
 static u64 qnpu_watch_page(const struct qnpu_bo *bo, u64 page)
 {
 	struct qnpu_device *npu = to_qnpu_device(bo->tbo.base.dev);
@@ -344,7 +344,7 @@ static u64 qnpu_watch_page(const struct qnpu_bo *bo, u64 page)
 	return qnpu_watch_phys(npu, tt->dma_address[page]);
 }
 
-/* The offset of a physical address in a buffer, between two offsets of pages; -1: not there. */
+/* Returns the offset of a physical address in a range of a buffer's pages; -1: not found. */
 static s64 qnpu_watch_offset(const struct qnpu_bo *bo, u64 addr, u64 first, u64 end)
 {
 	u64 page, offset;
@@ -361,7 +361,7 @@ static s64 qnpu_watch_offset(const struct qnpu_bo *bo, u64 addr, u64 first, u64 
 	return -1;
 }
 
-/* A handle that is just being closed is not in the table: it is the maker's, if not used again. */
+/* A handle being closed is off the table: report the creator's handle unless it is reused. */
 static u32 qnpu_watch_handle(struct drm_file *file, struct qnpu_bo *bo)
 {
 	struct drm_gem_object *obj;
@@ -382,9 +382,8 @@ static u32 qnpu_watch_handle(struct drm_file *file, struct qnpu_bo *bo)
 }
 
 /*
- * Find the buffer: at the device's address (@by_va), if its memory is the one that is meant, or
- * else in all pages of all buffers, which takes long. The address space still has a buffer that is
- * just being closed.
+ * Find the buffer: at the device's address (@by_va), if the memory there matches, or else by a slow
+ * search of all pages. The address space still holds a buffer that is being closed.
  */
 static bool qnpu_watch_find_in_file(struct qnpu_watch_entry *entry, struct drm_file *file,
 				    bool by_va)
@@ -435,7 +434,7 @@ static bool qnpu_watch_find_in_all(struct qnpu_device *npu, struct qnpu_watch_en
 	return false;
 }
 
-/* @closing: file of which a buffer is closed, which may be in no list any more; NULL: none. */
+/* @closing: file that closes a buffer, perhaps already off all lists, or NULL. */
 static void qnpu_watch_find_in_files(struct qnpu_device *npu, struct qnpu_watch_entry *entry,
 				     struct drm_file *closing)
 {
@@ -449,7 +448,7 @@ static void qnpu_watch_find_in_files(struct qnpu_device *npu, struct qnpu_watch_
 	mutex_unlock(&npu->drm.filelist_mutex);
 }
 
-/* The driver's own memory at a bus address, whose pages may be anywhere. */
+/* Searches driver memory, whose pages need not be contiguous, by DMA address. */
 static bool qnpu_watch_is_in(struct qnpu_device *npu, struct qnpu_watch_entry *entry,
 			     enum qnpu_watch_place place, dma_addr_t start, u64 bytes)
 {
@@ -467,7 +466,7 @@ static bool qnpu_watch_is_in(struct qnpu_device *npu, struct qnpu_watch_entry *e
 	return false;
 }
 
-/* The job's context, and memory of queues. */
+/* Find the job's context, and memory of queues. */
 static void qnpu_watch_find_in_queues(struct qnpu_device *npu, struct qnpu_watch_entry *entry)
 {
 	struct qnpu_hw_queue *queue;
@@ -504,9 +503,9 @@ static void qnpu_watch_find_in_tables(struct qnpu_device *npu, struct qnpu_watch
 	}
 }
 
-/* Text */
+/* Text output */
 
-/* What was on the processor. */
+/* Describes the code that ran on the CPU. */
 static void qnpu_watch_who(const struct qnpu_watch_entry *entry, char *text, size_t room)
 {
 	const struct qnpu_watch_task *task = &entry->task;
@@ -578,7 +577,7 @@ static void qnpu_watch_memory(const struct qnpu_watch_entry *entry, char *text, 
 	}
 }
 
-/* "" where no command is known. */
+/* Writes "" if there is no command. */
 static void qnpu_watch_command(const struct qnpu_watch_report *report, char *text, size_t room)
 {
 	u32 engine = report->engine & 0xff;
@@ -593,7 +592,7 @@ static void qnpu_watch_command(const struct qnpu_watch_report *report, char *tex
 			  engine == NPU_ENGINE_TIU ? "TIU" : "GDMA", report->command);
 }
 
-/* Memory that is just being freed: its contents are of no use, however it is maintained. */
+/* Memory that is being freed: its contents do not matter. */
 static bool qnpu_watch_is_harmless(const struct qnpu_watch_entry *entry)
 {
 	u32 kind = entry->report.kind;
@@ -603,10 +602,10 @@ static bool qnpu_watch_is_harmless(const struct qnpu_watch_entry *entry)
 }
 
 /*
- * Memory that the driver has just got: what its cleaning replaces was of a former owner. Exporters
- * may unmap an importer's pages and free them without maintenance (udmabuf), and the importer must
- * not do that for them: other processes may be writing there. The driver's own memory is mapped
- * uncached, and not maintained after that.
+ * New memory of the driver: its first cleaning overwrites data of a former owner. Exporters may
+ * free an importer's pages without maintenance (udmabuf). The importer must not do it for them, as
+ * other processes may be writing there. Afterwards the driver maps its own memory uncached and does
+ * not maintain it.
  */
 static bool qnpu_watch_is_past(const struct qnpu_watch_entry *entry)
 {
@@ -644,7 +643,7 @@ static const char *qnpu_watch_comm(const struct qnpu_watch_task *task)
 	return task->pid ? task->comm : "-";
 }
 
-/* Where in the kernel, without white space. */
+/* Prints the kernel code location, without white space. */
 static void qnpu_watch_symbol(const struct qnpu_watch_report *report, char *text, size_t room)
 {
 	if (!report->level || !report->pc) {
@@ -676,7 +675,7 @@ static void qnpu_watch_show_entry(struct seq_file *m, const struct qnpu_watch_en
 	seq_printf(m, " addr=%#llx va=%#llx asid=%u\n", report->addr, report->va, report->asid);
 }
 
-/* Resolving */
+/* Resolution */
 
 static void qnpu_watch_keep(struct qnpu_cache_watch *watch, const struct qnpu_watch_entry *entry)
 {
@@ -692,7 +691,7 @@ static void qnpu_watch_resolve(struct qnpu_cache_watch *watch, struct drm_file *
 
 	lockdep_assert_held(&qnpu_watch_mutex);
 
-	/* As many as there can be at once, however many come meanwhile. */
+	/* Bounded by the size of the ring, even if reports keep coming. */
 	for (i = 0; i < QNPU_WATCH_RAW; i++) {
 		struct qnpu_watch_entry entry = {};
 
@@ -719,7 +718,7 @@ static void qnpu_watch_work(struct work_struct *work)
 	mutex_unlock(&qnpu_watch_mutex);
 }
 
-/* Wakes the device: processors make mistakes while it sleeps. Returns false if it has no more. */
+/* Resumes the device: CPUs cause reports while it sleeps. Returns true if it has more. */
 static bool qnpu_watch_drain(struct qnpu_device *npu)
 {
 	bool more = false;
@@ -733,7 +732,7 @@ static bool qnpu_watch_drain(struct qnpu_device *npu)
 	return more;
 }
 
-/* Resolve all reports made so far. */
+/* Resolve all reports so far. */
 static void qnpu_watch_flush(struct qnpu_cache_watch *watch, struct drm_file *closing)
 {
 	bool more = true;
@@ -766,7 +765,7 @@ static int qnpu_watch_file_event(struct notifier_block *nb, unsigned long event,
 
 static struct notifier_block qnpu_watch_file_nb = { .notifier_call = qnpu_watch_file_event };
 
-/* debugfs: counters and the last reports; writing forgets these */
+/* debugfs: counters and the last reports; a write clears the reports */
 
 static int qnpu_watch_show(struct seq_file *m, void *data)
 {
@@ -832,7 +831,7 @@ static struct qnpu_cache_watch *qnpu_watch_create(struct qnpu_device *npu)
 	return watch;
 }
 
-/* With the device locked. */
+/* The device is locked. */
 static void qnpu_watch_add(struct device *dev)
 {
 	struct drm_npu_watch_info info = {};
@@ -846,7 +845,7 @@ static void qnpu_watch_add(struct device *dev)
 		return;
 
 	mutex_lock(&qnpu_watch_mutex);
-	/* It may have been bound while the module was loaded. */
+	/* The bus notifier may have added it during module load. */
 	if (!qnpu_watch_of(npu))
 		watch = qnpu_watch_create(npu);
 	if (watch) {
@@ -877,7 +876,7 @@ static bool qnpu_watch_remove(struct qnpu_device *npu)
 	if (!watch)
 		return false;
 
-	/* Both may be waiting for the mutex. */
+	/* Outside the mutex, which both may be waiting for. */
 	debugfs_remove(watch->file);
 	cancel_work_sync(&watch->work);
 	drm_dev_put(&watch->npu->drm);
@@ -936,7 +935,7 @@ static void __exit qnpu_watch_exit(void)
 module_init(qnpu_watch_init);
 module_exit(qnpu_watch_exit);
 
-/* Loaded with the driver, wherever it is installed. */
+/* For autoload along with the driver. */
 static const struct of_device_id qnpu_watch_ids[] __maybe_unused = {
 	{ .compatible = "qnpu,qnpu1" },
 	{ }

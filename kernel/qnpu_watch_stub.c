@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * What stands for qnpu_watch.ko where DKMS builds qnpu_stub.c.
- */
+/* Stub for qnpu_watch.ko, for kernels where DKMS builds qnpu_stub.c. */
 #include <linux/module.h>
 
 MODULE_DESCRIPTION("Reports of missing cache maintenance for QNPU devices: not for this kernel");

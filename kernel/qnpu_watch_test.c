@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests of qnpu_watch.ko; part of qnpu_watch.c. Registers are some memory: a report in it
- * never ends.
+ * KUnit tests of qnpu_watch.ko; part of qnpu_watch.c. Plain memory stands for the registers, so a
+ * report in it is never acknowledged.
  */
 #include <linux/sizes.h>
 
@@ -44,14 +44,14 @@ static void qnpu_watch_test_exit(struct kunit *test)
 	cancel_work_sync(&watch->work);
 }
 
-/* As the driver does for each report in the registers, which are never dropped here. */
+/* Takes reports like the interrupt handler; registers are never acknowledged here. */
 static void qnpu_watch_test_take(struct qnpu_cache_watch *watch, u32 times)
 {
 	while (times--)
 		qnpu_watch_report(NULL, watch->npu);
 }
 
-/* A block without power reads as ones everywhere, which is no report. */
+/* Registers of an unpowered block read as ones, which is not a report. */
 static void qnpu_watch_test_no_power(struct kunit *test)
 {
 	struct qnpu_cache_watch *watch = test->priv;
@@ -63,7 +63,7 @@ static void qnpu_watch_test_no_power(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, watch->count, 0);
 }
 
-/* The ring keeps the oldest ones. */
+/* A full ring keeps the oldest reports. */
 static void qnpu_watch_test_flood(struct kunit *test)
 {
 	struct qnpu_cache_watch *watch = test->priv;
@@ -83,7 +83,7 @@ static void qnpu_watch_test_flood(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, i, QNPU_WATCH_RAW);
 }
 
-/* However many there are: the handler ends. */
+/* The handler ends even if reports never do. */
 static void qnpu_watch_test_bound(struct kunit *test)
 {
 	struct qnpu_cache_watch *watch = test->priv;
@@ -92,7 +92,7 @@ static void qnpu_watch_test_bound(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, qnpu_irq_take_reports(watch->npu), QNPU_IRQ_REPORTS);
 }
 
-/* The last ones are kept, those of before a clearing are not. */
+/* The last reports are kept, but none from before a clear. */
 static void qnpu_watch_test_keeps(struct kunit *test)
 {
 	struct qnpu_cache_watch *watch = test->priv;
@@ -107,7 +107,7 @@ static void qnpu_watch_test_keeps(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, watch->next - watch->shown, 1);
 }
 
-/* Programs read words between blanks. */
+/* Programs split the output at blanks. */
 static void qnpu_watch_test_names(struct kunit *test)
 {
 	struct qnpu_watch_task task = {};
@@ -119,7 +119,7 @@ static void qnpu_watch_test_names(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, qnpu_watch_comm(&task), "-");
 }
 
-/* Processes are found by their address space as the processor has it, and by number. */
+/* Processes are found by the CPU's page table register, and by pid. */
 static void qnpu_watch_test_tasks(struct kunit *test)
 {
 	struct qnpu_watch_task known = { .pid = 7, .comm = "seven", .space = 0x1000 };
@@ -168,7 +168,7 @@ static void qnpu_watch_test_text(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, text, "");
 }
 
-/* What former owners have left is no mistake; all other reports are kept and logged. */
+/* Data of former owners is ignored; all other reports are kept and logged. */
 static void qnpu_watch_test_past(struct kunit *test)
 {
 	static const struct {
