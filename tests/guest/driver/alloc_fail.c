@@ -33,7 +33,7 @@ static int by_address(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Where a function of the kernel begins and the next one does; 0 and 0 if there is none of this name. */
+/* Start of a kernel function and of the next one; 0 and 0 if no function has this name. */
 static void find_function(const char *name, char *start, char *end, size_t size) {
   static unsigned long long all[400000];
   unsigned long long address, found = 0;
@@ -77,9 +77,8 @@ void alloc_fail_inside(const char *function, const char *spared) {
 }
 
 /*
- * The kernel's allocator of card memory destroys its own tree when it runs out of memory while it splits a block (6.12
- * and 7.2 do: the block is put into the tree although it was never taken out), and then never comes back. Nothing fails
- * there.
+ * The kernel's allocator of card memory corrupts its tree if memory runs out while it splits a block, and then loops
+ * for ever (6.12 and 7.2). So no allocation fails there.
  */
 void alloc_fail_anywhere(void) {
   set_range(NULL, "require-start", "require-end");
@@ -87,7 +86,7 @@ void alloc_fail_anywhere(void) {
     assert_true(set_range("drm_buddy_alloc_blocks", "reject-start", "reject-end"));
 }
 
-/* Copies from and to user space would count as well where the kernel can make them fail: here only allocations do. */
+/* The kernel may also fail copies from and to user space, which would count: only allocations must fail. */
 static void spare_copies(void) {
   if (access("/sys/kernel/debug/fail_usercopy", F_OK)) return;
   put("fail_usercopy", "stacktrace-depth", "1");
@@ -96,8 +95,8 @@ static void spare_copies(void) {
 }
 
 /*
- * What checkers of the kernel allocate for themselves with each allocation does not fail: these would be half of all,
- * and say nothing of the driver.
+ * Allocations of the kernel's checkers do not fail: they accompany each allocation, so they would be half of all, and
+ * do not test the driver.
  */
 static void spare_checkers(void) {
   glob_t caches;
@@ -133,7 +132,7 @@ bool alloc_fail_begin(void) {
   return true;
 }
 
-/* Opened while nothing fails; the calls for it may fail, too. */
+/* Opened while no allocation fails, because opening may fail, too. */
 static __thread int nth_fd = -1;
 
 void alloc_fail_nth(unsigned nth) {
@@ -149,7 +148,7 @@ bool alloc_fail_end(void) {
   char text[16] = "";
   int tries = 0;
 
-  /* What is left of the count: reading it may itself have counted. */
+  /* The remaining count: reading it may itself have counted. */
   while (pread(nth_fd, text, sizeof(text) - 1, 0) <= 0) assert_true(tries++ < 1000);
   alloc_fail_nth(0);
   return atoi(text) == 0;

@@ -5,13 +5,12 @@
 
 #include <stdbool.h>
 
-/* False where this kernel cannot do it. Afterwards nothing fails before one of the following calls says so. */
+/* Returns false if the kernel lacks fault injection. Nothing fails before one of the following calls. */
 bool alloc_fail_begin(void);
 
-/* What fails is inside of this function of the kernel, or of what it calls, but not inside of another one, which may be
- * NULL. */
+/* Allocations fail inside this kernel function and its callees, but not inside `spared`, which may be NULL. */
 void alloc_fail_inside(const char *function, const char *spared);
-/* As at the beginning: it fails anywhere, but in the allocator of card memory. */
+/* The initial state: allocations fail anywhere, except in the allocator of card memory. */
 void alloc_fail_anywhere(void);
 
 /* The nth allocation that this thread makes from now on fails, of slabs and pages together; 0: none. */

@@ -8,7 +8,7 @@
 
 #include "tests/guest/driver/npu_raw.h"
 
-/* Tests do not run yet: whoever finds no device here finds none there, and says so. */
+/* Runs before the tests, which themselves report a missing device. */
 static bool device_is_card(void) {
   bool card = true;
   int fd;

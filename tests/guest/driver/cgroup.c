@@ -27,7 +27,7 @@ static void write_text(const char *path, const char *text) {
 void cgroup_make(uint64_t limit) {
   char text[32];
 
-  /* What a test that failed has left. */
+  /* Left over from a failed test. */
   rmdir(GROUP);
   umount2(MOUNT, MNT_DETACH);
   mkdir(MOUNT, 0755);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What most programs begin each test with: one file of the node with one context, and the card's speed known. */
+/* Fixture of most programs: a file of the node with one context, and the card's speed. */
 #ifndef NPU_GUEST_FIXTURE_H
 #define NPU_GUEST_FIXTURE_H
 

@@ -126,10 +126,10 @@ void write_file(const char *path, const char *text) {
   if (ret) fail_msg("%s: %s", path, strerror(-ret));
 }
 
-/* Folders of the devices that the driver is bound to, in its folder: of whatever bus they are. */
+/* Folders of the bound devices, on any bus. */
 #define BOUND "/sys/bus/*/drivers/qnpu/*/accel"
 
-/* That folder; a device that is not bound at present was so once. */
+/* That folder; a device that is not bound now was bound before. */
 static const char *driver_folder(void) {
   static char folder[64];
   glob_t found;
@@ -213,9 +213,8 @@ void card_reset(int fd) {
 }
 
 /*
- * The kernel's own pciehp (6.12) takes two of its locks in one order and in the other when a card leaves. Lockdep would
- * say so, and look at no lock any more; it is told to look away while that happens. The driver's removal is looked at
- * when the card is unbound.
+ * The kernel's pciehp (6.12) takes two of its locks in both orders when a card is removed. Lockdep would report it and
+ * then stop, so it is disabled meanwhile. Unbinding the card tests the driver's removal.
  */
 static void prove_locking(bool on) {
   const char *path = "/proc/sys/kernel/prove_locking";
@@ -223,7 +222,7 @@ static void prove_locking(bool on) {
   if (!access(path, W_OK)) write_file(path, on ? "1" : "0");
 }
 
-/* What the machine said of the cards: the next ones are like these. */
+/* The machine's description of the cards, which the next ones repeat. */
 static const char *const properties[] = {"ddr", "ddr-bw", "clock-khz"};
 #define PROPERTIES (sizeof(properties) / sizeof(properties[0]))
 static uint64_t values[2][PROPERTIES];
@@ -261,7 +260,7 @@ void machine_plug(int card) {
   for (int tries = 0;; tries++) {
     char list[1024];
 
-    /* QEMU has let the old card go when the port is empty. */
+    /* The port is empty once QEMU has released the old card. */
     machine_command("qom-list", "\"path\": \"/machine/peripheral\"", list, sizeof(list));
     if (!strstr(list, name)) break;
     if (tries > 3000) fail_msg("card %d does not leave its slot", card);

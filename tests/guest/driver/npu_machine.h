@@ -41,8 +41,8 @@ int try_card_bind(const char *address);
 void card_unbind(const char *address);
 void card_bind(const char *address); /* and waits for the node */
 
-/* The device is reset and goes on: a card by the PCI core, a block of a SoC, which nobody but its driver resets, after
- * an error that only a reset ends. Somebody has a context, or a block would be asleep. */
+/* Resets the device: a card by the PCI core; a block of a SoC, which only its driver resets, by a fatal error. A
+ * context must exist, or a block would be suspended. */
 void card_reset(int fd);
 
 /* A card of this board leaves its slot without a word (surprise removal), and another one like it is plugged in, and

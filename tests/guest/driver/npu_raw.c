@@ -28,7 +28,7 @@
     if (must_ret) fail_msg("%s: %s", #call, strerror(-must_ret)); \
   } while (0)
 
-/* Before main(): only the tests with such names run. */
+/* Before main(): selects the tests with these names. */
 __attribute__((constructor)) static void choose_tests(void) {
   const char *pattern = getenv("NPU_TESTS");
 
@@ -79,7 +79,7 @@ void device_name(int fd, char *name, size_t size) {
   ssize_t length;
 
   device_path(fd, "", path, sizeof(path));
-  path[strlen(path) - 1] = 0; /* of the link, not of the folder */
+  path[strlen(path) - 1] = 0; /* the link itself, not its target */
   length = readlink(path, target, sizeof(target) - 1);
   if (length < 0) fail_msg("%s: %s", path, strerror(errno));
   target[length] = 0;
@@ -139,7 +139,7 @@ void expect_card_free(int fd, uint64_t bytes) {
 
 /* Buffers */
 
-/* What the board's devices are; all are the same. */
+/* Description of the board's devices, which are all the same. */
 static const struct drm_npu_dev_info *board_info(int fd) {
   static struct drm_npu_dev_info info;
 
@@ -185,7 +185,7 @@ void bo_create(int fd, uint64_t size, uint32_t flags, struct bo *bo) {
   assert_true(bo->size >= size);
 }
 
-/* Where the device does not see the processors' caches, past them: tests of maintenance map for themselves. */
+/* Uncached on devices that do not snoop the caches: tests of cache maintenance map buffers themselves. */
 void bo_map(int fd, struct bo *bo) {
   uint64_t offset = bo->mmap_offset | (is_coherent(fd) ? 0 : DRM_NPU_MMAP_WC);
   void *map = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
@@ -314,7 +314,7 @@ void stream_copy(struct stream *stream, uint8_t from, uint64_t from_offset, uint
   row_of_bytes(cmd->dims, bytes);
 }
 
-/* Bytes that a slow copy moves in a millisecond. */
+/* Bytes that a slow copy moves per millisecond. */
 static uint32_t slow_bytes_per_ms;
 
 static void add_slow_copy(struct stream *stream, uint8_t region, uint32_t bytes) {
@@ -341,7 +341,7 @@ void calibrate(int fd, uint32_t ctx) {
   struct job job;
   struct bo bo;
   const char *time = getenv("NPU_TIME");
-  const bool exact = time && !strcmp(time, "exact"); /* one look at a short job tells */
+  const bool exact = time && !strcmp(time, "exact"); /* a single sample suffices */
   const int tries = exact ? 1 : 4, enough = exact ? 8 : 50;
   uint32_t bytes = 1024;
   int64_t took;
@@ -355,7 +355,7 @@ void calibrate(int fd, uint32_t ctx) {
   for (;; bytes *= 2) {
     stream.count = 0;
     add_slow_copy(&stream, 1, bytes);
-    /* The best of some: a host that was elsewhere makes the card look slow. */
+    /* The best of several samples: a busy host makes the card look slow. */
     took = INT64_MAX;
     for (int i = 0; i < tries && took >= enough; i++) {
       int64_t began = now_ms(), ms;

@@ -49,8 +49,7 @@ struct bo {
 bool is_card(int fd);
 bool has_card_memory(int fd);
 bool is_coherent(int fd);
-/* What becomes of a request for card memory on this device: a test that only wants memory gets the system's where there
- * is no other. */
+/* Replaces DRM_NPU_BO_CARD by _SYSTEM on a device without memory, for tests that work with either. */
 uint32_t bo_place(int fd, uint32_t flags);
 int raw_bo_create(int fd, uint64_t size, uint32_t flags, struct bo *bo);
 int raw_gem_close(int fd, uint32_t handle);
@@ -62,8 +61,8 @@ void bo_create_mapped(int fd, uint64_t size, uint32_t flags, struct bo *bo);
 void bo_unmap(struct bo *bo);
 void bo_destroy(int fd, struct bo *bo);
 void bo_sync(int fd, const struct bo *bo, uint32_t direction);
-/* Of memory in the processors' caches: before the device reads what was written there, and before what the device has
- * written is read. Nothing happens where the device sees the caches: there it must do without. */
+/* Cache maintenance of cached mappings: clean before the device reads, invalidate before the CPU reads. Without effect
+ * on coherent devices, which must not need it. */
 void bo_clean(int fd, const struct bo *bo);
 void bo_invalidate(int fd, const struct bo *bo);
 
@@ -126,15 +125,14 @@ bool is_filled(const uint8_t *p, uint64_t size, uint8_t value);
 void send_fd(int socket, int file);
 int receive_fd(int socket);
 
-/* What /proc/self/fdinfo says of a file, without the unit. */
+/* A value of a file's /proc/self/fdinfo, without its unit. */
 unsigned long long fdinfo_number(int fd, const char *key);
 
 /* Syncobjs */
 uint32_t syncobj_create(int fd);
 void syncobj_destroy(int fd, uint32_t handle);
 int raw_syncobj_wait(int fd, uint32_t handle, uint64_t point, int64_t ms);
-/* Waits for the fence of a syncobj, through a sync file, and tells its errno: 0 fine, 1 does not signal, negative:
- * error. */
+/* Waits for the fence of a syncobj, through a sync file. Returns 0, 1 if it does not signal, or its error. */
 int syncobj_status(int fd, uint32_t handle);
 
 int64_t deadline_ns(int64_t ms);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processes that want all of the card for themselves, or what is no longer theirs. Attacks on memory are in isolation.
- * Argument: contexts in turn (10000); with few of them other things are fewer, too.
+ * Processes that try to monopolise the card, or to use objects that they have lost. isolation has attacks on memory.
+ * Argument: contexts (10000); fewer contexts also reduce the other counts.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,10 +30,10 @@
 
 static int rounds = 10000, bomb_jobs = 200;
 
-/* Jobs that a context has waiting at most; then a submission blocks. */
+/* Maximum of waiting jobs per context; then a submission blocks. */
 #define FULL 64
 
-/* Fills a context with jobs, again and again, until it is killed. */
+/* Fills a context with jobs until killed. */
 static void hog(uint32_t *submitted) {
   struct stream stream;
   struct job job;
@@ -45,11 +45,11 @@ static void hog(uint32_t *submitted) {
   file = npu_open();
   id = ctx_create(file);
   job_slow(file, HOG_JOB_MS, &stream, &bo, &job);
-  for (;;) /* blocks where there is no more room */
+  for (;;) /* blocks when the context is full */
     if (!raw_submit(file, id, &job)) __atomic_add_fetch(submitted, 1, __ATOMIC_RELEASE);
 }
 
-/* Jobs that the card has finished. */
+/* Jobs finished by the card. */
 static uint64_t jobs_done(void) {
   struct drm_npu_status_info info;
   uint64_t sum = 0;
@@ -91,8 +91,8 @@ static void a_job_that_starves_the_others(void **state) {
   munmap(submitted, 4096);
   printf("beside %d full contexts, a job waited for %llu others\n", HOGS, (unsigned long long)least);
   /*
-   * Each context has FULL jobs waiting; in the order of submission all of them would come first, each time. Those that
-   * end before the counters are read are counted as well, the more the busier the host: so one of ten tries will do.
+   * Each context has FULL jobs waiting, which in submission order would all come first. Jobs that end before the
+   * counters are read count as well, more of them on a busy host: one success in ten tries is enough.
    */
   assert_true(least < HOGS * 8);
 }
@@ -130,7 +130,7 @@ static void ten_thousand_contexts_in_turn(void **state) {
   usage_expect(before);
 }
 
-/* Opens, makes a context if there is one left, submits, and forks until there are enough. */
+/* Opens the node, creates a context if there is one left, submits, and forks until there are enough. */
 static void bomb(int depth) {
   int file;
   struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
@@ -141,7 +141,7 @@ static void bomb(int depth) {
   for (int i = 0; i < 2 && depth; i++) {
     if (fork()) continue;
     depth--;
-    i = -1; /* the child goes on as if it were the first */
+    i = -1; /* the child continues like the first process */
   }
   if (npu_try_open(&file) && !raw_ctx_create(file, &args)) {
     stream_create(file, 1, &stream);
@@ -158,7 +158,7 @@ static void a_fork_bomb_of_submitters(void **state) {
 
   (void)state;
   usage_begin(before);
-  for (int round = 0; round < 2; round++) { /* one ends by itself, one is killed */
+  for (int round = 0; round < 2; round++) { /* one exits, one is killed */
     int64_t end = now_ms() + FOREVER_MS;
     uint64_t jobs = jobs_done();
     pid_t pid = fork();
@@ -172,7 +172,7 @@ static void a_fork_bomb_of_submitters(void **state) {
       assert_true(now_ms() < end);
       usleep(10000);
     }
-    run_nop(fd, ctx); /* others still get their turn */
+    run_nop(fd, ctx); /* others still get their share */
     if (round) kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
   }
@@ -231,7 +231,7 @@ static void stale_and_foreign_context_ids(void **state) {
   job_gdma(&job, &stream);
   for (int i = 0; i < 5; i++) run_ok(fd, id, &job);
 
-  /* Of somebody else. */
+  /* Handle of another file. */
   assert_int_equal(raw_submit(other, id, &job), -ENOENT);
   assert_int_equal(raw_wait(other, id, 1, 0, &wait), -ENOENT);
   assert_int_equal(raw_ioctl(other, DRM_IOCTL_NPU_CTX_QUERY, &query), -ENOENT);
@@ -239,7 +239,7 @@ static void stale_and_foreign_context_ids(void **state) {
   assert_true(mmap(NULL, 4096, PROT_READ, MAP_SHARED, other, (off_t)id << 12) == MAP_FAILED);
   assert_int_equal(errno, ENOENT);
 
-  /* Of one that is no more. */
+  /* Handle of a destroyed context. */
   ctx_destroy(fd, id);
   assert_int_equal(raw_submit(fd, id, &job), -ENOENT);
   assert_int_equal(raw_wait(fd, id, 1, 0, &wait), -ENOENT);
@@ -247,7 +247,7 @@ static void stale_and_foreign_context_ids(void **state) {
   assert_int_equal(raw_ctx_destroy(fd, id), -ENOENT);
   assert_true(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, (off_t)id << 12) == MAP_FAILED);
 
-  /* Its successor begins at the beginning. */
+  /* A new context starts at number 1. */
   again = ctx_create(fd);
   assert_int_equal(again, id);
   ctx_query(fd, again, &query);

@@ -228,7 +228,7 @@ static void sync_checks_its_range(void **state) {
   }
 }
 
-/* Does reading the byte kill the reader? */
+/* Returns true if a read of the byte kills the reader. */
 static bool read_is_sigbus(volatile uint8_t *p) {
   int status;
   pid_t pid = fork();

@@ -86,7 +86,7 @@ static void class_01_offset_plus_size_wraps(void **state) {
   fill_destroy(&fill);
 }
 
-/* Numbers that stand for "none" elsewhere, counts below and above what is allowed, sizes of nothing. */
+/* Values that mean "none" elsewhere, counts just below and above the limits, zero sizes. */
 static void class_02_sentinels_and_underflow(void **state) {
   static const uint32_t counts[] = {0, 2, 65, 0x7fffffff, 0xffffffff};
   struct fill fill;
@@ -120,7 +120,7 @@ static void class_02_sentinels_and_underflow(void **state) {
   WITH(job.args.core_mask = 1u << 31);
   for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
     if (counts[i] != 2) WITH(job.args.region_count = counts[i]);
-    /* Two streams are a job for both cores. */
+    /* Two streams make a job for both cores. */
     WITH(job.args.stream_count = counts[i] == 2 ? DRM_NPU_MAX_CORES + 1 : counts[i]);
   }
 #undef WITH
@@ -131,7 +131,7 @@ static void class_02_sentinels_and_underflow(void **state) {
   fill_destroy(&fill);
 }
 
-/* What a submission and its commands say changes while they are looked at. */
+/* A submission and its commands change while they are checked. */
 struct changer {
   volatile int stop;
   struct job *job;
@@ -167,7 +167,7 @@ static void class_03_toctou_on_what_user_space_has_mapped(void **state) {
   changer.job = &fill.job;
   changer.command_offset = &((struct npu_cmd_fill *)fill.stream.bo.map)->dst_offset;
   assert_int_equal(pthread_create(&thread, NULL, change, &changer), 0);
-  /* Chance may have it that the changer is never in time with a good value. */
+  /* By chance the other thread may never store a good value in time. */
   for (int i = 0; i < rounds * 5 || (!accepted && i < 1000000); i++) {
     struct drm_npu_wait wait;
     int ret = raw_submit(fd, ctx, &fill.job);
@@ -191,7 +191,7 @@ static void class_03_toctou_on_what_user_space_has_mapped(void **state) {
   fill_destroy(&fill);
 }
 
-/* Mapping, unmapping, faulting and closing at once, and every object closed twice. */
+/* Mapping, unmapping, faulting and closing race, and every object is closed twice. */
 static void *map_and_unmap(void *arg) {
   struct bo *bo = arg;
 
@@ -233,7 +233,7 @@ static void be_enough(int signal) {
   enough = 1;
 }
 
-/* Until a signal comes. A card that is not bound cannot be reset; a block has a reason to be, bound or not. */
+/* Runs until a signal. An unbound card cannot be reset; a block may have another reason to fail. */
 static void reset_all_the_time(const char *reset) {
   while (!enough) {
     if (*reset)
@@ -243,7 +243,7 @@ static void reset_all_the_time(const char *reset) {
   }
 }
 
-/* A process resets the card all the time, another takes it from the driver and gives it back. */
+/* One process resets the card repeatedly, another unbinds and binds the driver. */
 static void class_05_reset_during_remove_and_probe(void **state) {
   char link[96], reset[PATH_MAX] = "", address[32];
   int status;
@@ -251,7 +251,7 @@ static void class_05_reset_during_remove_and_probe(void **state) {
 
   (void)state;
   device_path(fd, "reset", link, sizeof(link));
-  if (is_card(fd)) assert_non_null(realpath(link, reset)); /* the one that stays when the node goes */
+  if (is_card(fd)) assert_non_null(realpath(link, reset)); /* the path that stays when the node is removed */
   snprintf(address, sizeof(address), "%s", card_address());
   signal(SIGTERM, be_enough);
   pid = fork();
@@ -261,7 +261,7 @@ static void class_05_reset_during_remove_and_probe(void **state) {
   }
   assert_true(pid > 0);
   signal(SIGTERM, SIG_DFL);
-  /* Each may be refused: the card is reset just then, or was. */
+  /* Each may fail, because the card is being reset or was reset. */
   for (int i = 0; i < 3; i++) {
     try_card_unbind(address);
     try_card_bind(address);
@@ -270,7 +270,7 @@ static void class_05_reset_during_remove_and_probe(void **state) {
   assert_int_equal(waitpid(pid, &status, 0), pid);
   assert_int_equal(status, 0);
   try_card_bind(address);
-  close(fd); /* of the card that is gone */
+  close(fd); /* a file of the removed card */
   for (int i = 0; !npu_try_open(&fd); i++) {
     assert_true(i < FOREVER_MS / 10);
     usleep(10000);
@@ -279,7 +279,7 @@ static void class_05_reset_during_remove_and_probe(void **state) {
   run_nop(fd, ctx);
 }
 
-/* A submission that fails at its last step has queued, numbered and fenced nothing. See also unwind. */
+/* A submission that fails at its last step has queued, numbered and fenced no job. See also unwind. */
 static void class_06_errors_of_submission_are_unwound(void **state) {
   struct drm_npu_bo_wait wait = {.timeout_ns = 0};
   struct drm_npu_job jobs[4];
@@ -321,7 +321,7 @@ static void class_06_errors_of_submission_are_unwound(void **state) {
   syncobj_destroy(fd, syncobj);
 }
 
-/* Calls, watchdog, resets, closing and looking at once; lockdep sees whether the locks have one order. */
+/* Calls, watchdog, resets, closes and reads of state race; lockdep checks the lock order. */
 static void *look_at_all(void *arg) {
   volatile int *stop = arg;
   char text[8192];
@@ -406,7 +406,7 @@ static void class_08_late_replies(void **state) {
   stream_destroy(fd, &stream);
 }
 
-/* Fences, mappings and waits outlive the context that they come from. */
+/* Fences, mappings and waits outlive their context. */
 static void class_09_lifetime_at_context_teardown(void **state) {
   struct fill fill;
 
@@ -438,7 +438,7 @@ static void class_09_lifetime_at_context_teardown(void **state) {
   fill_destroy(&fill);
 }
 
-/* Whoever has seen the fence finds the job finished, and the queue free for the next one. */
+/* Once its fence has signalled, the job is finished and the queue is free for the next one. */
 static void class_10_fence_before_the_books(void **state) {
   uint32_t syncobj = syncobj_create(fd);
   struct drm_npu_ctx_query query;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the driver does about caches that the device does not see (docs/reference/boards.md, board soc): BO_SYNC to the
- * byte, mappings past the caches, the fence page, seals, and the cache watch with what it says. On boards whose caches
- * are coherent the same calls work, and change nothing.
+ * The driver's cache maintenance on boards where the device does not snoop the caches (docs/reference/boards.md, board
+ * soc): BO_SYNC to the byte, uncached mappings, fence page, seals, and the reports of the cache watch. On boards with
+ * coherent caches the same calls succeed without effect.
  */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 #define LINE 64u
 
-/* As a program has it that minds its caches. */
+/* Usage by a program with correct cache maintenance. */
 static uint8_t *map_cached(const struct bo *bo) {
   void *map = mmap(NULL, bo->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)bo->mmap_offset);
 
@@ -60,7 +60,7 @@ static uint32_t reports(const struct drm_npu_watch_info *info) {
   return info->uncleaned + info->stale + info->overwritten + info->discarded;
 }
 
-/* The device writes `value` to a part of a buffer. */
+/* The device writes `value` to a range of a buffer. */
 static void device_fills(const struct bo *bo, uint64_t offset, uint32_t bytes, uint8_t value) {
   struct stream stream;
   struct job job;
@@ -89,9 +89,8 @@ static void device_copies(const struct bo *from, const struct bo *to, uint64_t o
 }
 
 /*
- * The last report that debugfs has of a kind, or of any (""); "" if there is none. Not those of memory that is nobody's
- * any more: pages that a process had pinned go back with what the device has written there, and the kernel may look at
- * them before it writes anything.
+ * The last report in debugfs of a kind, or of any (""); "" if there is none. Reports on free memory do not count:
+ * unpinned pages hold data of the device, and the kernel may read them before it writes to them.
  */
 static void last_report(const char *kind, char *line, size_t room) {
   char text[1024], key[32];
@@ -109,7 +108,7 @@ static void clear_reports(void) {
   assert_int_equal(system("for f in /sys/kernel/debug/accel/*/cache_watch; do [ ! -e $f ] || echo >$f; done"), 0);
 }
 
-/* Nothing that a well-behaved program does is a mistake. */
+/* A correct program causes no report. */
 static struct drm_npu_watch_info before;
 
 static int begin(void **state) {
@@ -183,7 +182,7 @@ static void maintained_memory_is_the_same_for_both(void **state) {
   expect_no_report();
 }
 
-/* In each line of a page the other one writes: who sees to one line leaves its neighbours alone. */
+/* CPU and device write alternate lines of a page: maintenance of one line must not affect its neighbours. */
 static void sync_is_exact(void **state) {
   struct bo bo;
   uint8_t *p;
@@ -203,7 +202,7 @@ static void sync_is_exact(void **state) {
   expect_no_report();
 }
 
-/* Ends inside of lines, across pages and pieces of memory, of no bytes: whatever is asked for is done. */
+/* Ranges that end inside lines, cross pages and pieces of memory, or are empty: exactly the range is maintained. */
 static void sync_takes_any_range(void **state) {
   enum { BYTES = (4 << 20) + 12288 };
   static const struct {
@@ -275,8 +274,8 @@ static void process_memory_is_maintained_the_same_way(void **state) {
 }
 
 /*
- * Pages that were somebody's, and that memory holds bytes of, while the zeros of their new owner may be in caches only.
- * He sees them neither through the device nor by throwing away what the caches have.
+ * Pages with data of a former owner in memory, while the zeros of the new owner may be in caches only. The new owner
+ * must not see the data, neither through the device nor by an invalidation.
  */
 static void process_memory_shows_nothing_of_others(void **state) {
   enum { BYTES = 4 << 20 };
@@ -306,7 +305,7 @@ static void process_memory_shows_nothing_of_others(void **state) {
   expect_no_report();
 }
 
-/* A mapping past the caches needs no calls, and what was written through them before is there. */
+/* An uncached mapping needs no maintenance, and shows earlier stores through cached ones. */
 static void mappings_past_the_caches_need_no_sync(void **state) {
   enum { BYTES = 1 << 20 };
   struct bo from, to;
@@ -325,14 +324,14 @@ static void mappings_past_the_caches_need_no_sync(void **state) {
   memset(in + BYTES / 2, 0x22, BYTES / 2);
   device_copies(&from, &to, 0, BYTES);
   assert_true(is_filled(out, BYTES / 2, 0x11) && is_filled(out + BYTES / 2, BYTES / 2, 0x22));
-  /* Maintenance does not bring back what the caches held before; who invalidates sees the new bytes there, too. */
+  /* Maintenance must not restore older cached data; an invalidation shows the new bytes there, too. */
   sync_range(&from, DRM_NPU_SYNC_TO_DEVICE, 0, BYTES);
   device_copies(&from, &to, 0, BYTES);
   assert_true(is_filled(out, BYTES / 2, 0x11) && is_filled(out + BYTES / 2, BYTES / 2, 0x22));
   sync_range(&from, DRM_NPU_SYNC_FROM_DEVICE, 0, BYTES);
   memset(in, 0x44, BYTES / 2);
   assert_true(is_filled(cached, BYTES / 2, 0x44) && is_filled(cached + BYTES / 2, BYTES / 2, 0x22));
-  /* Nor do copies of the mapping, with other rights or in a child. */
+  /* The same holds for copies of the mapping, with other access rights or in a child. */
   assert_int_equal(mprotect(out, BYTES, PROT_READ), 0);
   device_fills(&to, 0, BYTES, 0x33);
   assert_true(is_filled(out, BYTES, 0x33));
@@ -349,7 +348,7 @@ static void mappings_past_the_caches_need_no_sync(void **state) {
   expect_no_report();
 }
 
-/* A mapping past the caches, made by another process or not, discards nothing that is stored through them. */
+/* Creating an uncached mapping, in any process, discards no stores through cached ones. */
 static void uncached_mappings_discard_no_stores(void **state) {
   struct stores stores;
   uint8_t *cached, *map;
@@ -369,7 +368,7 @@ static void uncached_mappings_discard_no_stores(void **state) {
   expect_no_report();
 }
 
-/* As much of a buffer as is asked for; everything else that can be mapped is refused. */
+/* Any part of a system buffer can be mapped uncached; all other objects are refused. */
 static void only_system_buffers_are_mapped_past_the_caches(void **state) {
   struct drm_prime_handle out = {.flags = DRM_CLOEXEC | DRM_RDWR}, in = {0};
   struct drm_npu_ctx_create other = {.priority = DRM_NPU_PRIORITY_NORMAL};
@@ -397,7 +396,7 @@ static void only_system_buffers_are_mapped_past_the_caches(void **state) {
   assert_int_equal(raw_map_uncached(MIB(1), KIB(4), &map), -EINVAL);
   assert_int_equal(raw_map_uncached(1ull << 42, KIB(4), &map), -EINVAL);
 
-  /* What comes back as the same buffer is the same buffer. */
+  /* A re-imported buffer is the same buffer. */
   bo_create(fd, KIB(64), DRM_NPU_BO_SYSTEM, &bo);
   out.handle = bo.handle;
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
@@ -410,7 +409,7 @@ static void only_system_buffers_are_mapped_past_the_caches(void **state) {
   bo_destroy(fd, &bo);
 }
 
-/* Nobody tells the caches of the fence page. */
+/* The fence page needs no cache maintenance. */
 static void fence_page_can_be_polled(void **state) {
   struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
   const volatile struct npu_fence *fence;
@@ -440,7 +439,7 @@ static void fence_page_can_be_polled(void **state) {
   expect_no_report();
 }
 
-/* Who has sealed a buffer cannot see to it any more: sealing does. */
+/* A sealed buffer cannot be synced any more: sealing cleans it. */
 static void sealed_memory_is_seen(bool mapped_past_the_caches) {
   enum { BYTES = 1 << 20 };
   struct bo from, to;
@@ -470,7 +469,7 @@ static void sealed_memory_is_for_the_device(void **state) {
   sealed_memory_is_seen(true);
 }
 
-/* Pages that were somebody's are zero for both, whatever caches hold of them. */
+/* Reused pages are zero for CPU and device, whatever the caches hold of them. */
 static void new_memory_is_zero_for_both(void **state) {
   enum { BYTES = 2 << 20 };
   struct bo bo, copy;
@@ -507,7 +506,7 @@ static void expect_key(const char *line, const char *key, uint64_t value) {
 
 static bool has_watch(void) { return watch().flags & DRM_NPU_WATCH_PRESENT; }
 
-/* Of which buffer, whose, and which command: also when all of them are gone. */
+/* Reports name buffer, owner and command, also after these are gone. */
 static void forgotten_cleaning_is_reported(void **state) {
   struct bo from, to;
   struct drm_npu_watch_info after;
@@ -564,7 +563,7 @@ static void forgotten_invalidation_is_reported(void **state) {
   bo_destroy(fd, &bo);
 }
 
-/* The kernel does it, on the program's behalf. */
+/* The kernel makes the access on the program's behalf. */
 static void thrown_away_writes_are_reported(void **state) {
   struct bo bo;
   char line[1024];
@@ -585,7 +584,7 @@ static void thrown_away_writes_are_reported(void **state) {
   bo_destroy(fd, &bo);
 }
 
-/* The driver knows such memory by its DMA mapping only: behind an SMMU that is not where it is. */
+/* The driver has only the DMA mapping of foreign memory: behind an SMMU the physical address differs. */
 static void mistakes_in_process_memory_are_reported(void **state) {
   char line[1024];
   struct bo bo;
@@ -626,7 +625,7 @@ static void replaced_results_are_reported(void **state) {
   bo_destroy(fd, &bo);
 }
 
-/* Of a program that is gone: nothing of it is left when somebody asks. */
+/* The program has exited before the reports are read. */
 static void programs_that_have_ended_are_named(void **state) {
   char line[1024];
   int status;
@@ -654,7 +653,7 @@ static void programs_that_have_ended_are_named(void **state) {
   expect_key(line, "offset", 0);
 }
 
-/* On the processor that takes the interrupts, before everything else: deferred work runs only while we sleep. */
+/* Real-time priority on the CPU that takes the interrupts: deferred work runs only while this task sleeps. */
 static void run_alone(bool alone) {
   const struct sched_param param = {.sched_priority = alone ? sched_get_priority_max(SCHED_FIFO) : 0};
   cpu_set_t set;
@@ -665,7 +664,7 @@ static void run_alone(bool alone) {
   assert_int_equal(sched_setscheduler(0, alone ? SCHED_FIFO : SCHED_OTHER, &param), 0);
 }
 
-/* Reports that debugfs has with both keys. */
+/* Reports in debugfs that have both keys. */
 static uint32_t count_reports(const char *key, const char *other) {
   FILE *file = popen("cat /sys/kernel/debug/accel/*/cache_watch", "r");
   uint32_t count = 0;
@@ -677,7 +676,7 @@ static uint32_t count_reports(const char *key, const char *other) {
   return count;
 }
 
-/* More than are looked into at once, of a buffer that the device knows nothing of, and that is closed right after. */
+/* More reports than one work resolves, about a buffer that the device never used, and that is closed at once. */
 static void mistakes_with_closed_buffers_are_named(void **state) {
   enum { MISTAKES = 40 };
   char name[32];
@@ -702,7 +701,7 @@ static void mistakes_with_closed_buffers_are_named(void **state) {
   munmap(p, KIB(64));
 }
 
-/* Of a buffer that has come back under another number, while the one it was made with is another buffer's. */
+/* A buffer was re-imported under another handle, while its first handle names another buffer. */
 static void mistakes_have_the_handle_of_now(void **state) {
   struct drm_prime_handle out = {.flags = DRM_CLOEXEC | DRM_RDWR}, in = {0};
   char line[1024];
@@ -748,7 +747,7 @@ static void reports_are_cleared(void **state) {
   assert_true(reports(&after) >= reports(&first));
 }
 
-/* Nobody uses the block any more. */
+/* Waits until the block is suspended. */
 static void wait_asleep(void) {
   char text[32] = "";
 
@@ -761,7 +760,7 @@ static void wait_asleep(void) {
   }
 }
 
-/* Nobody uses it: the block is switched off, and on again for the next one; counters of the watch stay. */
+/* An unused block is powered off, and on again for the next user; counters of the watch stay. */
 static void idle_devices_sleep(void **state) {
   struct drm_npu_dev_info info;
   struct drm_npu_watch_info first = watch();
@@ -783,7 +782,7 @@ static void idle_devices_sleep(void **state) {
   bo_destroy(fd, &bo);
 }
 
-/* The processors work on while the block has no power. */
+/* CPUs keep causing reports while the block has no power. */
 static void mistakes_beside_a_sleeping_device_are_reported(void **state) {
   char line[1024];
   struct bo bo;
@@ -806,7 +805,7 @@ static void mistakes_beside_a_sleeping_device_are_reported(void **state) {
   ctx = ctx_create(fd);
 }
 
-/* The firmware refuses power, then the clock, then the end of reset: a context's jobs fail, the next one is as ever. */
+/* The firmware refuses power, then the clock, then the end of reset: a context's jobs fail, the next one works. */
 static void a_device_that_does_not_wake_up_is_tried_again(void **state) {
   static const char *const refused[] = {"power", "clock", "reset"};
   struct drm_npu_dev_info info;

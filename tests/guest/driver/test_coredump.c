@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dumps: there is one for a job that was killed or met an error of the machine, and it says what was the matter. */
+/* Dumps: a job that was killed or had a machine error leaves one, which shows the cause. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -19,7 +19,7 @@
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define DATA "/sys/class/devcoredump/devcd*/data"
 #define COMMANDS 20
-#define AT 11 /* commands that the hanging job begins */
+#define AT 11 /* commands that the hanging job starts */
 
 static char text[1 << 19];
 static int fd;
@@ -91,7 +91,7 @@ static int set_up(void **state) {
   fd = npu_open();
   ctx = ctx_create(fd);
   bo_create(fd, MIB(3), DRM_NPU_BO_CARD, &bo);
-  /* The job by which the driver zeroes it would take the fault that is meant for the test's. */
+  /* The driver's job that zeroes the buffer would take the fault intended for the test's job. */
   zeroed.handle = bo.handle;
   zeroed.timeout_ns = deadline_ns(FOREVER_MS);
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_WAIT, &zeroed), 0);
@@ -110,7 +110,7 @@ static void hex_of(const uint8_t *bytes, size_t n, char *hex) {
   for (size_t i = 0; i < n; i++) sprintf(hex + 2 * i, "%02x", bytes[i]);
 }
 
-/* A job whose commands are all different, in a buffer of that kind. */
+/* A job with distinct commands, in a buffer of that kind. */
 static void fill_job(struct stream *stream, struct job *job, uint32_t flags) {
   stream->count = 0;
   bo_create_mapped(fd, 64 * KIB(1), flags, &stream->bo);
@@ -165,7 +165,7 @@ static void a_killed_job_is_dumped(void **state) {
   a_hang_is_dumped(DRM_NPU_BO_CARD, true);
 }
 
-/* Nothing is left of the job when its dump is written. */
+/* The job is gone when its dump is written. */
 static void an_error_of_the_machine_is_dumped(void **state) {
   struct drm_npu_wait wait;
   struct stream stream;
@@ -204,7 +204,7 @@ static void a_lie_is_dumped(void **state) {
   bo_destroy(fd, &stream.bo);
 }
 
-/* What users do wrong is theirs to find out, and no reason to write dumps. */
+/* Mistakes of users cause no dumps. */
 static void wrong_commands_are_not_dumped(void **state) {
   struct drm_npu_wait wait;
   struct stream stream;
@@ -220,7 +220,7 @@ static void wrong_commands_are_not_dumped(void **state) {
   assert_int_equal(wait.fault.status, NPU_STATUS_BAD_OPCODE);
   stream_destroy(fd, &stream);
 
-  /* The first dump is kept: one of that job would be in the way of this one. */
+  /* A dump of that job would be kept, and block this one. */
   fill_job(&stream, &job, DRM_NPU_BO_SYSTEM);
   fault_set("hang", 1);
   wait_result(fd, ctx, submit(fd, ctx, &job), &wait);
@@ -256,7 +256,7 @@ static void the_tool_shows_commands(void **state) {
   bo_destroy(fd, &stream.bo);
 }
 
-/* The first one is kept until somebody has read it: later ones are not worth more. */
+/* The first dump is kept until it is read; later ones are dropped. */
 static void many_make_one(void **state) {
   struct drm_npu_wait wait;
   struct stream stream;

@@ -150,7 +150,7 @@ static void unknown_ioctls_are_refused(void **state) {
   assert_true(raw_ioctl(fd, DRM_IOWR(DRM_COMMAND_BASE + 0x5f, struct drm_npu_wait), &args) < 0);
 }
 
-/* The kernel's own code for these crashes on an accel node, so the driver must not let them pass. */
+/* DRM's own code for these crashes on an accel node, so the driver must refuse them. */
 static void calls_for_display_masters_are_refused(void **state) {
   struct drm_unique unique = {0};
   struct drm_auth auth = {0};
@@ -233,7 +233,7 @@ static bool is_explained(const char *log, const char *line) {
   return false;
 }
 
-/* The last line of text in the log, or NULL. */
+/* The last line of the log that contains the text, or NULL. */
 static char *last_of(char *log, const char *text) {
   char *found = NULL;
 
@@ -242,8 +242,8 @@ static char *last_of(char *log, const char *text) {
 }
 
 /*
- * From the last load that modules.sh has marked, else from the board's start, to the card's registration. A log that
- * has lost its start has messages of other suites in front.
+ * From the last load that modules.sh has marked, or from the boot, to the registration of the card. A log without its
+ * start may begin with messages of other suites.
  */
 static void messages_at_load_are_explained(void **state) {
   enum { READ_ALL = 3, ROOM = 1 << 20, WARNING = 4 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * More card buffers than the card holds: idle ones go to system memory and come back when a job needs them, with
- * what is in them. Arguments: rounds of the long tests (2), and how many pages lie between two that have contents to
- * be checked (1: all do; a power of two up to 16).
+ * More card buffers than the card holds: idle ones move to system memory and return, with their contents, when a job
+ * needs them. Arguments: rounds of the long tests (2), and the distance of pages with contents to be checked (1: all
+ * pages; a power of two up to 16).
  */
 #include <drm.h>
 #include <errno.h>
@@ -34,20 +34,20 @@
 #define MAX_BUFFERS 48
 #define PAGE 4096
 
-/* Offsets that have contents whatever the arguments are. */
+/* Offsets that have contents for any arguments. */
 #define SPOT(n) ((uint64_t)(n)*16 * PAGE)
 
 static int rounds = 2;
 static uint64_t stride = PAGE;
 
-/* One process' buffers, all of the same size, each with contents of its own. */
+/* Buffers of one process, of the same size, each with different contents. */
 struct owner {
   int fd;
   uint32_t ctx;
   uint32_t seed;
   int count;
   struct bo bo[MAX_BUFFERS];
-  struct bo page; /* in system memory, where jobs put what they read */
+  struct bo page; /* in system memory, target of the jobs' copies */
   struct stream stream;
 };
 
@@ -60,7 +60,7 @@ static void write_words(uint8_t *map, uint64_t bytes, uint32_t seed) {
     for (uint64_t i = at / 8; i < (at + PAGE) / 8; i++) words[i] = word_of(seed, i);
 }
 
-/* A page of the contents of a buffer with this seed? */
+/* Returns true if a page has the contents of a buffer with this seed. */
 static bool check_page(const uint8_t *page, uint32_t seed, uint64_t offset) {
   const uint64_t *words = (const uint64_t *)page;
   uint64_t bad = 0;
@@ -149,7 +149,7 @@ static uint64_t card_total(void) {
   return info.card_total;
 }
 
-/* Pages of system memory can be freed a moment after the last file is closed. */
+/* Pages of system memory may be freed shortly after the last file is closed. */
 static void nothing_is_evicted(void) {
   struct drm_npu_memory_info info;
 
@@ -186,7 +186,7 @@ static void large_buffers_have_large_pages(void **state) {
   assert_int_equal(tables_used(), before);
 }
 
-/* The two of them want one and a half cards. */
+/* Both together need one and a half cards. */
 static void idle_buffers_go_and_come_back(void **state) {
   struct drm_npu_memory_info memory;
   uint64_t total = card_total() / 4 * 3;
@@ -199,7 +199,7 @@ static void idle_buffers_go_and_come_back(void **state) {
   assert_int_equal(memory.file_evicted, 0);
   assert_int_equal(memory.file_card_max, memory.card_total);
 
-  /* Creation pushes nobody out; what did not fit is in system memory until it is used. */
+  /* Creation evicts nothing; a buffer without room is in system memory until used. */
   owner_open(&b, 2000, total, 12);
   assert_int_equal(evicted_of(&a), 0);
   assert_in_range(evicted_of(&b), 6, 11);
@@ -214,7 +214,7 @@ static void idle_buffers_go_and_come_back(void **state) {
   npu_memory(a.fd, &memory);
   assert_in_range(memory.evictions, 6, UINT64_MAX);
 
-  /* Mappings from before show what is there now. */
+  /* Earlier mappings show the current contents. */
   assert_true(owner_check_maps(&a));
   for (int i = 0; i < a.count; i++) write_words(a.bo[i].map, a.bo[i].size, 3000 + i);
   a.seed = 3000;
@@ -283,7 +283,7 @@ static void a_sealed_buffer_stays_sealed(void **state) {
   owner_open(&b, 20, total, 3);
   assert_true(owner_check_job(&b, 0, 3, 0));
   assert_int_equal(flags_of(a.fd, a.bo[0].handle), DRM_NPU_BO_CARD | DRM_NPU_BO_SEALED | DRM_NPU_BO_EVICTED);
-  /* One that is sealed while it is away. */
+  /* A buffer that is sealed while evicted. */
   assert_int_equal(raw_bo_seal(a.fd, a.bo[1].handle), 0);
   for (int i = 0; i < 2; i++) {
     assert_true(read_is_sigbus(a.bo[i].map));
@@ -301,11 +301,11 @@ static void a_sealed_buffer_stays_sealed(void **state) {
   owner_close(&b);
 }
 
-/* Somebody who submits and has to wait for room. */
+/* A thread that submits and has to wait for room. */
 struct waiter {
   struct owner *owner;
   pthread_t thread;
-  volatile pid_t tid; /* when it is about to call */
+  volatile pid_t tid; /* set right before the call */
   volatile int ret;
 };
 
@@ -319,12 +319,12 @@ static void *submit_all(void *arg) {
 
   owner_job(w->owner, 0, w->owner->count, 0, &job);
   w->tid = (pid_t)syscall(SYS_gettid);
-  /* Not raw_submit(), which tries again after a signal. */
+  /* Not raw_submit(), which retries after a signal. */
   w->ret = ioctl(w->owner->fd, DRM_IOCTL_NPU_SUBMIT, &args) ? -errno : 0;
   return NULL;
 }
 
-/* Returns when its thread sleeps in the call. */
+/* Returns when the thread sleeps in the call. */
 static void waiter_start(struct waiter *w) {
   char path[64], sleeps = 0;
 
@@ -368,8 +368,8 @@ static void busy_buffers_are_waited_for(void **state) {
   for (int i = 0; i < 3; i++) job_region(&job, &a.bo[i], DRM_NPU_REGION_READ);
   job_gdma(&job, &held);
 
-  /* A signal ends the wait, and nothing was queued. */
-  submit_held(a.fd, a.ctx, &job); /* until its context is destroyed */
+  /* A signal ends the wait, and no job was queued. */
+  submit_held(a.fd, a.ctx, &job); /* ends with its context */
   waiter_start(&w);
   assert_int_equal(w.ret, 1);
   pthread_kill(w.thread, SIGUSR1);
@@ -378,14 +378,14 @@ static void busy_buffers_are_waited_for(void **state) {
   assert_int_equal(raw_wait(a.fd, a.ctx, job.args.seqno, 0, &wait), -ETIME);
   assert_int_equal(evicted_of(&a), 0);
 
-  /* So does the end of the context. */
+  /* Destruction of the context ends the wait, too. */
   waiter_start(&w);
   ctx_destroy(b.fd, b.ctx);
   pthread_join(w.thread, NULL);
   assert_int_equal(w.ret, -ECANCELED);
   b.ctx = ctx_create(b.fd);
 
-  /* Others, whose buffers are there, are not kept waiting. */
+  /* Submissions whose buffers are resident do not wait. */
   waiter_start(&w);
   run_nop(fd, ctx);
   assert_int_equal(w.ret, 1);
@@ -400,7 +400,7 @@ static void busy_buffers_are_waited_for(void **state) {
   owner_close(&b);
 }
 
-/* Has all of the card, in two contexts that always have jobs queued, until it is killed. */
+/* Uses all of the card, with two contexts that always have queued jobs, until killed. */
 static void hog(int ready) {
   struct drm_npu_memory_info info;
   struct owner o;
@@ -433,8 +433,7 @@ static void hog(int ready) {
   }
 }
 
-/* A submission that needs a page of card memory gets it though all of the card always is in use, and so does the one
- * whose buffer had to go for that: each in turn. */
+/* While all card memory is busy, a submission that needs a page gets it; then the evicted buffer's one does. */
 static void queued_jobs_do_not_keep_others_out(void **state) {
   struct sigaction action = {.sa_handler = on_signal};
   int ready[2], status;
@@ -461,7 +460,7 @@ static void queued_jobs_do_not_keep_others_out(void **state) {
     job_gdma(&job, &stream);
     stream_fill(&stream, (uint8_t)job_region(&job, &bo, RW), 0, PAGE, 1);
     job.stream.gdma_count = 1;
-    alarm(FOREVER_MS / 1000); /* not raw_submit(), which would try again */
+    alarm(FOREVER_MS / 1000); /* not raw_submit(), which would retry */
     assert_int_equal(ioctl(fd, DRM_IOCTL_NPU_SUBMIT, &args), 0);
     alarm(0);
     wait_ok(fd, ctx, job.args.seqno);
@@ -477,7 +476,7 @@ static void queued_jobs_do_not_keep_others_out(void **state) {
   bo_destroy(fd, &bo);
 }
 
-/* A fence from outside on a buffer that is away: it cannot come back before, and is waited for. */
+/* A foreign fence on an evicted buffer: the buffer returns after the fence, which is waited for. */
 static void a_fence_from_outside_is_waited_for(void **state) {
   struct drm_prime_handle out = {.flags = DRM_CLOEXEC | DRM_RDWR};
   struct drm_syncobj_handle file = {.flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE, .fd = -1};
@@ -513,7 +512,7 @@ static void a_fence_from_outside_is_waited_for(void **state) {
   assert_int_equal(raw_ioctl(out.fd, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import), 0);
   assert_int_equal(raw_wait(fd, patient, seqno, 0, &wait), -ETIME);
 
-  held_go_on(); /* and takes its time */
+  held_go_on(); /* takes a while */
   assert_true(owner_check_job(&a, 0, 1, 0));
   assert_int_equal(raw_wait(fd, patient, seqno, 0, &wait), 0);
   assert_int_equal(wait.error, 0);
@@ -527,8 +526,7 @@ static void a_fence_from_outside_is_waited_for(void **state) {
   owner_close(&b);
 }
 
-/* All of the card in pages of their own, every second of which is given back: what comes next has nothing but single
- * pages, and both the card and the CPU find all of it. */
+/* Fragments the card into single free pages: card and CPU must handle a buffer of such pages. */
 static void a_buffer_in_single_pages_is_whole(void **state) {
   enum { PAGES = 2048 };
   static struct bo pages[PAGES];
@@ -558,7 +556,7 @@ static void a_buffer_in_single_pages_is_whole(void **state) {
   expect_card_free(fd, free_before);
 }
 
-/* Counts in every page of a buffer, again and again. */
+/* Increments a counter in every page of a buffer, repeatedly. */
 struct counter {
   struct bo *bo;
   pthread_t thread;
@@ -590,7 +588,7 @@ static void no_write_is_lost_in_a_move(void **state) {
   for (int i = 0; i < 5 * rounds; i++) {
     assert_true(owner_check_job(&b, 0, 3, 0));
     assert_true(owner_check_job(&a, 0, 1, 0));
-    owner_check_job(&a, 1, 2, 0); /* what it reads changes all the time */
+    owner_check_job(&a, 1, 2, 0); /* its input changes all the time */
   }
   c.stop = 1;
   pthread_join(c.thread, NULL);
@@ -601,8 +599,8 @@ static void no_write_is_lost_in_a_move(void **state) {
 }
 
 /*
- * Moves have an eighth of the system memory for buffers to themselves (kernel/qnpu_mem.c). While the rest is in use, a
- * submission fails that would move more than that out of the card. It succeeds when there is memory again.
+ * An eighth of the system memory for buffers is reserved for moves (kernel/qnpu_mem.c). While the rest is in use, a
+ * submission that must evict more than that fails. It succeeds once memory is free again.
  */
 static void a_submission_without_memory_for_evictions_fails(void **state) {
   uint64_t limit = (uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE / 4 * 3, total = card_total();
@@ -632,7 +630,7 @@ static void a_submission_without_memory_for_evictions_fails(void **state) {
   owner_close(&large);
 }
 
-/* Status 0: everything was as it should be. */
+/* Status 0: no error. */
 static int want_two_thirds(uint32_t seed, int ready, int go) {
   unsigned random = seed;
   struct owner o;
@@ -642,7 +640,7 @@ static int want_two_thirds(uint32_t seed, int ready, int go) {
   owner_open(&o, seed, card_total() / 3 * 2, 20);
   if (write(ready, &c, 1) != 1 || read(go, &c, 1) != 1) return 1;
   for (int i = 0; i < rounds; i++) {
-    /* All at once, which leaves the others a third of the card, and one by one in any order. */
+    /* All at once, which leaves a third of the card to others, then one by one in any order. */
     if (!owner_check_job(&o, 0, o.count, SPOT(i))) return 2;
     for (int k = 0; k < o.count; k++)
       if (!owner_check_job(&o, (int)(rand_r(&random) % (unsigned)o.count), 1, 0)) return 3;
@@ -679,7 +677,7 @@ static void three_processes_share_twice_the_card(void **state) {
   for (int i = 0; i < 2; i++) close(ready[i]), close(go[i]);
 }
 
-/* How many jobs the driver has given to its own card: its context has no number. */
+/* Number of jobs of the driver's own context, which has no id. */
 static int own_jobs(const char *text) {
   int count = 0;
 
@@ -689,9 +687,8 @@ static int own_jobs(const char *text) {
 }
 
 /*
- * While all cores have jobs that do not end the card moves nothing. Whoever needs room does not wait for it with each
- * of many buffers that have to go, for as long as all other submissions would have to wait, too: the card is asked once
- * for many of them.
+ * While endless jobs occupy all cores the card moves no memory. A submission that evicts many buffers must not wait for
+ * a core with each of them, since all other submissions wait, too: it waits once.
  */
 static void busy_cores_do_not_hold_up_moves(void **state) {
   enum { SMALL = 64 };
@@ -753,7 +750,7 @@ static void busy_cores_do_not_hold_up_moves(void **state) {
   nothing_is_evicted();
 }
 
-/* What the test before has closed is gone. */
+/* The buffers of the previous test are released. */
 static int the_card_is_empty(void **state) {
   struct drm_npu_memory_info info;
 

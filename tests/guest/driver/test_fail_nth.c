@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each allocation of each call fails once: the first one, then the second one, until none is left. A call that fails
- * says so by an error and leaves nothing behind; one that succeeds all the same (the kernel has other ways for some of
- * them) has done all of it. Needs a kernel with CONFIG_FAILSLAB and CONFIG_FAIL_PAGE_ALLOC. Arguments: of probing and
- * unbinding, which take long, every how manyth allocation (1); one of the tests; and of "probing" one of the functions.
+ * Each allocation of each call fails once: the first one, then the second one, until none is left. A call either fails
+ * with an error and leaves nothing behind, or succeeds completely, because the kernel has fallbacks for some
+ * allocations. Needs a kernel with CONFIG_FAILSLAB and CONFIG_FAIL_PAGE_ALLOC. Arguments: the step between allocations
+ * of probe and unbind, which take long (1); one of the tests; and for "probing" one of the functions.
  */
 #define _GNU_SOURCE /* memfd_create, F_ADD_SEALS */
 #include <drm.h>
@@ -32,14 +32,14 @@
 
 struct operation {
   const char *name;
-  void (*begin)(void);    /* what the call needs */
-  int (*call)(void);      /* the call, whose allocations fail: 0 or a negative errno */
-  void (*check)(void);    /* after success: all of it is there */
-  void (*end)(bool done); /* what is left is given back */
+  void (*begin)(void);    /* sets up the call's arguments */
+  int (*call)(void);      /* the call with failing allocations: 0 or a negative errno */
+  void (*check)(void);    /* after success: checks the result */
+  void (*end)(bool done); /* releases everything */
   bool never_fails;
 };
 
-/* What the operations work with. */
+/* Objects that the operations use. */
 static int fd, other; /* files */
 static uint32_t ctx;
 static struct bo bo, more;
@@ -50,8 +50,7 @@ static uint32_t syncs[4];
 static int dma_buf;
 static uint8_t *map;
 
-/* Out of memory, in the words of whoever noticed: accept() and open() say that there are too many files, io_uring asks
- * to try again. */
+/* Errors for a lack of memory: accept() and open() report too many open files, io_uring a retry. */
 static bool is_out_of_memory(int error) {
   return error == -ENOMEM || error == -ENFILE || error == -EMFILE || error == -EAGAIN;
 }
@@ -81,7 +80,7 @@ static void each_allocation(const struct operation *operation) {
   }
   printf("%s: %u allocations, the call failed %u times, and went another way %u times\n", operation->name, nth - 1,
          failed, survived);
-  /* Otherwise this shows nothing. */
+  /* Otherwise the test is void. */
   assert_true(operation->never_fails || failed + survived > 0);
 }
 
@@ -157,7 +156,7 @@ static void end_create(bool done) {
   close(fd);
 }
 
-/* A file that has an address space, in which nothing is mapped yet: what a failure leaves there would stay. */
+/* A file with an empty address space: leftovers of a failure would stay there. */
 static void keep_file(void) {}
 
 static void end_create_kept(bool done) {
@@ -207,7 +206,7 @@ static int call_map(void) {
 
   if (at == MAP_FAILED) return -errno;
   bo.map = at;
-  /* A fault has no error to return: it is tried again. */
+  /* A page fault cannot return an error: it is retried. */
   for (uint64_t i = 0; i < bo.size; i += 4096) bo.map[i] = 7;
   return 0;
 }
@@ -281,7 +280,7 @@ static void contexts(void **state) {
 
 static struct drm_npu_submit batch;
 
-/* Buffers of both kinds, in-fences and out-fences of both kinds. */
+/* Buffers, in-fences and out-fences of both kinds. */
 static void prepare_jobs(uint32_t count) {
   uint64_t point = 1;
   struct drm_syncobj_timeline_array signal = {.points = (uintptr_t)&point, .count_handles = 1};
@@ -326,7 +325,7 @@ static void prepare_batch(void) { prepare_jobs(3); }
 
 static int call_submit(void) { return raw_ioctl(fd, DRM_IOCTL_NPU_SUBMIT, &batch); }
 
-/* All jobs ran, in this order, and all that was to signal does. */
+/* All jobs ran, in this order, and all fences signal. */
 static void check_jobs(void) {
   struct drm_npu_ctx_query query;
 
@@ -340,7 +339,7 @@ static void check_jobs(void) {
   assert_int_equal(query.submitted, batch.job_count);
 }
 
-/* Or none of them is there, and the same submission works now. */
+/* Or no job was queued, and the same submission works now. */
 static void end_jobs(bool done) {
   struct drm_npu_ctx_query query;
 
@@ -438,7 +437,7 @@ static bool is_away(const struct owner *o) {
   return info.flags & DRM_NPU_BO_EVICTED;
 }
 
-/* Who is away asks; the other one's is the least recently used. */
+/* The evicted file submits; the other one's buffer is the least recently used. */
 static void prepare_eviction(void) {
   run_ok(owners[2].fd, owners[2].ctx, &owners[2].job);
   asking = is_away(&owners[1]) ? &owners[1] : &owners[0];
@@ -452,7 +451,7 @@ static void check_eviction(void) {
   assert_false(is_away(asking));
 }
 
-/* One that failed may have come half of the way; it goes on from there. */
+/* A failed move may be partly done; a retry continues from there. */
 static void end_eviction(bool done) {
   if (!done) {
     assert_int_equal(call_eviction(), 0);
@@ -501,7 +500,7 @@ static int call_import(void) {
   return ret;
 }
 
-/* Used by a job of the file that has it now. */
+/* A job of the current owner uses it. */
 static void check_import(void) {
   struct drm_npu_bo_info info = {.handle = more.handle};
   int kept = fd;
@@ -573,7 +572,7 @@ static void sharing(void **state) {
   each_allocation(&foreign);
 }
 
-/* The driver and the card. Where the writing of the command to sysfs fails, nothing has begun. */
+/* Driver and card. If the write of the command to sysfs fails, the operation has not started. */
 
 static char address[32];
 
@@ -582,8 +581,8 @@ static int call_unbind(void) { return try_card_unbind(address); }
 static bool is_bound(void) { return card_is_bound(address); }
 
 /*
- * What a probe does without where there is no memory for it: the choice of clocks, debugfs, and what the kernel's core
- * does not care about, as there are names of interrupts in /proc and the node in devtmpfs.
+ * Allocations that a probe can do without: devfreq, debugfs, and some of the kernel's core, such as names of interrupts
+ * in /proc and the node in devtmpfs.
  */
 static void check_bound(bool all) {
   struct drm_npu_status_info info;
@@ -595,12 +594,12 @@ static void check_bound(bool all) {
   close(fd);
 }
 
-/* The parts of a probe, and where the kernel itself does not stand a failure. */
+/* The parts of a probe, except where the kernel itself cannot handle a failure. */
 static const struct {
   const char *function, *spared;
   unsigned step;
 } parts[] = {
-    /* DRM's unwinding takes an error for a device there (6.12 and 7.2). */
+    /* DRM's unwinding dereferences an error pointer there (6.12 and 7.2). */
     {"__devm_drm_dev_alloc", "drm_sysfs_minor_alloc", 1},
     {"pcim_enable_device", NULL, 1},
     {"pcim_request_all_regions", NULL, 1},
@@ -609,7 +608,7 @@ static const struct {
     {"qnpu_mmu_init", NULL, 1},
     {"qnpu_mem_init", NULL, 1},
     {"alloc_workqueue", NULL, 2},
-    /* What the kernel could not make in /proc it warns of when it takes it away. The vectors are all alike. */
+    /* The kernel warns at the removal of /proc entries that it failed to create. The vectors are all alike. */
     {"qnpu_irq_init", "register_irq_proc", 9},
     {"qnpu_copy_init", NULL, 1},
     {"qnpu_debugfs_init", NULL, 3},
@@ -620,9 +619,9 @@ static const struct {
 };
 
 static const char *only_part;
-static unsigned stride = 1, phase; /* of probing and unbinding: every how manyth allocation, and from which on */
+static unsigned stride = 1, phase; /* for probe and unbind: the step between allocations, and the first one */
 
-/* Always the first one, and then every step-th: others with another phase. */
+/* Always the first one, and then every step-th, from the phase on. */
 static unsigned next_nth(unsigned nth, unsigned step) {
   return nth == 1 && phase % step ? 1 + phase % step : nth + step;
 }
@@ -681,7 +680,7 @@ static void unbinding(void **state) {
     hit = alloc_fail_end();
     close(fd);
     failed += ret != 0;
-    /* The order may not arrive. One that does is carried out. */
+    /* The write may fail. A successful one must be carried out. */
     assert_int_equal(ret != 0, is_bound());
     if (!ret) assert_int_equal(call_bind(), 0);
     check_bound(true);
@@ -691,7 +690,7 @@ static void unbinding(void **state) {
 
 static int set_up(void **state) {
   (void)state;
-  /* Code that has to be read from a file could not be read. */
+  /* Code must be in the page cache, since reads from files would fail. */
   mlockall(MCL_CURRENT);
   return alloc_fail_begin() ? 0 : -1;
 }

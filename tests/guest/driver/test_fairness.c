@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Users share the cores, however many contexts one of them has, and on however many cores its jobs run. Jobs that are
- * done are counted, not the time that they take.
+ * Users get equal shares of the cores, however many contexts and cores their jobs use. The tests count finished jobs,
+ * not time.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -23,15 +23,15 @@
 #define CONTEXTS 100
 #define QUEUED 8
 
-/* What processes and test have in common. */
+/* State shared by the processes and the test. */
 static struct {
   uint32_t stop;
-  uint32_t ready; /* processes that have all their jobs queued */
+  uint32_t ready; /* processes with all their jobs queued */
   uint32_t done[3];
 } * shared;
 
 static uint32_t contexts, job_ms;
-static bool gang; /* jobs take two cores */
+static bool gang; /* jobs use two cores */
 
 static void long_job(int file, uint32_t ms, struct stream *stream, struct bo *bo, struct job *job) {
   job_slow(file, ms, stream, bo, job);
@@ -39,7 +39,7 @@ static void long_job(int file, uint32_t ms, struct stream *stream, struct bo *bo
   job->args.budget = UINT64_MAX;
 }
 
-/* Keeps its contexts full of jobs until it is told to stop, and counts those that are done. */
+/* Keeps its contexts full of jobs until stopped, and counts finished ones. */
 static int keeps_going(int socket) {
   uint32_t ids[CONTEXTS], mine = (uint32_t)getuid() - MALLORY;
   uint64_t last[CONTEXTS] = {0};
@@ -108,7 +108,7 @@ static void count_jobs(uint32_t of_first, bool gangs, uint32_t most, uint32_t *m
          *one_done);
 }
 
-/* As many jobs, within a factor of two, whether a user has one context or many. */
+/* A user's share does not depend on the number of contexts, within a factor of two. */
 static void contexts_are_no_share(void **state) {
   uint32_t many, one;
 
@@ -117,7 +117,7 @@ static void contexts_are_no_share(void **state) {
   assert_true(many < 2 * one && one < 2 * many);
 }
 
-/* Nor are contexts that take turns on the queues of the card. */
+/* The same holds for contexts that share queue pairs. */
 static void contexts_beyond_the_queues_are_no_share(void **state) {
   uint32_t many, one;
 
@@ -126,7 +126,7 @@ static void contexts_beyond_the_queues_are_no_share(void **state) {
   assert_true(many < 2 * one);
 }
 
-/* Time on cores is shared: a job on two of them counts twice. */
+/* Core time is shared: a job on two cores counts twice. */
 static void jobs_on_two_cores_are_no_share(void **state) {
   uint32_t many, one;
 

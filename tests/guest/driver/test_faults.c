@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every error of the chip reaches its owner with exact fields, and the next job works. */
+/* Every error of the chip is reported to its job's context with exact fields, and the next job works. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,7 +94,7 @@ static void check(const struct expected *want, uint64_t budget) {
   assert_int_equal(after.victims, before.victims);
   assert_memory_equal(&after.fault, fault, sizeof(*fault));
 
-  /* Nobody is the worse for it. */
+  /* Other contexts are not affected. */
   run_nop(fd, ctx);
   run_nop(fd, other);
   ctx_query(fd, other, &after);
@@ -208,7 +208,7 @@ static void reserved_bits(void **state) {
 
 static void illegal_field(void **state) {
   (void)state;
-  stream_fill(&gdma, 2, 0, 0, 0); /* a dimension of zero */
+  stream_fill(&gdma, 2, 0, 0, 0); /* a zero dimension */
   check(&(struct expected){.error = -EIO,
                            .status = NPU_STATUS_BAD_FIELD,
                            .engine = NPU_ENGINE_GDMA,
@@ -243,7 +243,7 @@ static void budget(void **state) {
         100);
 }
 
-/* A stream that is rewritten while it runs: whatever happens, it is an ordinary end. */
+/* A stream that is rewritten while it runs ends normally or with an error of the job. */
 static void stream_rewritten_while_it_runs(void **state) {
   struct drm_npu_wait wait;
   struct stream stream;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* In- and out-fences, binary and timeline, implicit fences, and how errors travel along them. */
+/* In- and out-fences, binary and timeline, implicit fences, and the propagation of errors. */
 #include <drm.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static int tear_down(void **state) {
   return close(fd);
 }
 
-/* A job that takes its time and then fills a byte; another that copies this byte. */
+/* A slow job that fills a byte; another that copies this byte. */
 static void slow_writer(struct stream *stream, struct job *job, const struct bo *bo, uint8_t value) {
   stream->count = 0;
   stream_slow_copy(stream, 1, 60);
@@ -153,7 +153,7 @@ static void explicit_jobs_do_not_wait_for_buffers(void **state) {
   ctx_destroy(fd, patient);
 }
 
-/* A job that fails: its stream's opcode is unknown. */
+/* A job that fails: its stream has an unknown opcode. */
 static void failing(struct stream *stream, struct job *job) {
   struct npu_cmd *cmd;
 
@@ -174,7 +174,7 @@ static void check_cancelled(uint32_t ctx, uint64_t seqno) {
   assert_int_equal(wait.fault.status, 0);
 }
 
-/* Through a failed in-fence a chain of jobs ends, in the same context and across; others go on. */
+/* A failed in-fence cancels a chain of jobs, in the same context and in others; further jobs run. */
 static void cancel_along(uint32_t from, uint32_t to, uint64_t point) {
   uint32_t a = syncobj_create(fd), b = syncobj_create(fd);
   struct drm_npu_ctx_query before, after;
@@ -242,7 +242,7 @@ static void errors_cancel_along_timelines(void **state) {
   }
 }
 
-/* Implicit fences only order: who reads a buffer that a failing job wrote is not to blame. */
+/* Implicit fences only order: a job that reads the output of a failed job does not fail. */
 static void errors_do_not_travel_by_buffers(void **state) {
   struct drm_npu_wait wait;
   struct stream bad, good;
@@ -269,7 +269,7 @@ static void errors_do_not_travel_by_buffers(void **state) {
   stream_destroy(fd, &good);
 }
 
-/* A cancelled job is finished after those before it: else its fence would free their buffers. */
+/* A cancelled job finishes after earlier jobs, or its fence would release their buffers early. */
 static void cancelled_jobs_keep_their_turn(void **state) {
   uint32_t patient = ctx_create_patient(fd, NULL);
   uint32_t a = syncobj_create(fd);
@@ -315,7 +315,7 @@ static void cancelled_jobs_keep_their_turn(void **state) {
   ctx_destroy(fd, patient);
 }
 
-/* What a job waits for does not come while its context is there; that can go nevertheless. */
+/* An in-fence does not signal while the context exists; the context can still be destroyed. */
 static void contexts_with_waiting_jobs_can_be_destroyed(void **state) {
   uint32_t ctx = ctx_create(fd), patient = ctx_create_patient(fd, NULL);
   uint32_t held_out = syncobj_create(fd), out = syncobj_create(fd);
@@ -340,7 +340,7 @@ static void contexts_with_waiting_jobs_can_be_destroyed(void **state) {
   ctx_destroy(fd, ctx);
   assert_int_equal(raw_wait(fd, patient, held, 0, &wait), -ETIME);
   held_go_on();
-  /* The driver keeps the order of fences: this one comes after what its job waited for. */
+  /* The driver keeps fences in order: this one signals after the job's in-fence. */
   assert_int_equal(raw_syncobj_wait(fd, out, 0, FOREVER_MS), 0);
   assert_true(syncobj_status(fd, out) < 0);
   wait_ok(fd, patient, held);

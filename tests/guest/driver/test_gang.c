@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs of several cores: semaphores, deadlock, faults, profiles, their way through the arbiter, the watchdog. */
+/* Jobs on several cores: semaphores, deadlock, faults, profiles, arbitration, the watchdog. */
 #include <drm.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -40,7 +40,7 @@ static int tear_down(void **state) {
   return close(fd);
 }
 
-/* A job whose DMA units do all the work: one stream a core, in buffers of their own. */
+/* A job that uses only DMA engines: one stream per core, in separate buffers. */
 struct gang {
   struct stream dma[CORES];
   struct drm_npu_stream streams[CORES];
@@ -56,7 +56,7 @@ static void gang_create(struct gang *gang) {
   gang->job.args.core_mask = (1 << CORES) - 1;
 }
 
-/* To be called once the regions of the data are there, and the commands. */
+/* Call it after the regions of the data and the commands are set. */
 static void gang_finish(struct gang *gang) {
   for (int i = 0; i < CORES; i++) {
     if (!gang->dma[i].count) continue;
@@ -119,7 +119,7 @@ static void core_cycles(unsigned long long cycles[CORES]) {
   }
 }
 
-/* A gang has all its cores for all its time, and one stream one of the cores that it may have. */
+/* A gang job occupies all its cores throughout; a single stream occupies one core of its mask. */
 static void each_core_is_accounted_for(void **state) {
   unsigned long long before[CORES], after[CORES];
   struct drm_npu_wait wait;
@@ -221,9 +221,9 @@ static void profiles_show_each_core(void **state) {
 }
 
 /*
- * Two contexts keep a core each busy with short jobs; a gang gets its turn, again and again. Each short job marks a
- * byte when it begins, and the last gang copies the marks: so the order on the cores decides. To contexts of high
- * priority the driver gives all of these at once.
+ * Two contexts keep a core each busy with short jobs; a gang job repeatedly gets both cores. Each short job marks a
+ * byte when it starts, and the last gang job copies the marks, so that the order on the cores decides. To contexts of
+ * high priority the driver gives all of these at once.
  */
 static void short_jobs_do_not_starve_gangs(void **state) {
   enum { SHORT = 31, GANGS = 5 };
@@ -280,7 +280,7 @@ static void short_jobs_do_not_starve_gangs(void **state) {
   usage_wait_on_card(CORES * SHORT + GANGS);
   held_go_on();
   wait_ok(fd, both, last_gang);
-  /* The gangs are through, the short jobs are not: they had to let them pass. */
+  /* The gang jobs finish before the short jobs, which had to let them pass. */
   for (int core = 0; core < CORES; core++) {
     int before = 0;
 
@@ -298,8 +298,8 @@ static void short_jobs_do_not_starve_gangs(void **state) {
 }
 
 /*
- * One core waits while another works, for several looks of the watchdog: it sees a job that makes progress. The looks
- * are longer apart than a busy host stops the board for.
+ * One core waits while another works, over several checks of the watchdog, which must see progress. The period is
+ * longer than a busy host may stall the board.
  */
 static void waiting_cores_do_not_alarm_the_watchdog(void **state) {
   uint32_t watched;
@@ -335,7 +335,7 @@ static void more_cores_than_there_are_are_refused(void **state) {
   gang.job.args.core_mask = 2;
   assert_int_equal(raw_submit(fd, ctx, &gang.job), -EINVAL);
   gang.job.args.core_mask = 3;
-  gang.streams[1].gdma_region = 7; /* no commands, and no such region */
+  gang.streams[1].gdma_region = 7; /* no commands, and an invalid region */
   assert_int_equal(raw_submit(fd, ctx, &gang.job), -EINVAL);
   gang.streams[1].gdma_region = 0;
   run_ok(fd, ctx, &gang.job);

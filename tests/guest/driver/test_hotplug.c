@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The card goes while it works: pulled, dead, reset by others, or cut off by an error of the bus. Argument: rounds (3).
- */
+/* The card disappears while it works: pulled, dead, reset, or cut off by a bus error. Argument: rounds (3). */
 #include <errno.h>
 #include <inttypes.h>
 #include <liburing.h>
@@ -43,16 +42,16 @@ static int set_up(void **state) {
   return close(fd);
 }
 
-/* A file with jobs on the way and memory mapped. */
+/* A file with jobs in flight and mapped memory. */
 struct user {
   int fd;
   uint32_t ctx;
   uint64_t first, last;
   struct bo card;
-  struct stream stream; /* of the first job, and of the others */
+  struct stream stream; /* stream of the first job, and of the others */
 };
 
-/* The first job takes about so long, each of the others that long. */
+/* Duration of the first job, and of each of the others. */
 static void user_start(struct user *user, uint32_t first_ms, uint32_t others_ms) {
   struct job job;
 
@@ -79,7 +78,7 @@ static void user_end(struct user *user) {
   close(user->fd);
 }
 
-/* None of their jobs ends by itself. */
+/* Endless jobs on all cores. */
 static void users_start(struct user users[USERS]) {
   for (int i = 0; i < USERS; i++) user_start(&users[i], FOREVER_MS, FOREVER_MS);
   wait_cores_busy(users[0].fd);
@@ -95,8 +94,8 @@ static struct drm_npu_status_info status(void) {
 }
 
 /*
- * Each core has a job that does not end by itself, and then others have jobs that do, and that wait. Whatever happens
- * to the card, it happens to those on the cores, and to no others. Returns how many these are: one a core.
+ * Each core has an endless job, and more contexts have finite jobs that wait. An event of the card must hit only the
+ * jobs on cores. Returns the number of these, one per core.
  */
 static uint32_t users_start_blocked(struct user users[USERS]) {
   struct drm_npu_dev_info info;
@@ -111,7 +110,7 @@ static uint32_t users_start_blocked(struct user users[USERS]) {
   return info.cores;
 }
 
-/* All of their calls and jobs fail, nothing hangs, nothing is killed. */
+/* All calls and jobs fail, without hangs or kills. */
 static void users_have_lost(struct user users[USERS]) {
   for (int i = 0; i < USERS; i++) {
     struct drm_npu_dev_query query = {.type = DRM_NPU_QUERY_DEV};
@@ -136,7 +135,7 @@ static void pull(void) { machine_pull(0); }
 
 static void plug(void) {
   machine_plug(0);
-  /* The node is there a moment before it can be opened. */
+  /* The node exists a moment before it can be opened. */
   wait_node(true);
   for (int tries = 0, fd = -1; tries < 500; tries++) {
     if (npu_try_open(&fd)) {
@@ -168,7 +167,7 @@ static void pulled_under_load(void **state) {
   }
 }
 
-/* As it is when somebody pulls it without asking: it is gone before anybody is told. */
+/* Surprise removal: the card is gone before any software is notified. */
 static void dead_then_pulled(void **state) {
   struct user users[USERS];
 
@@ -200,7 +199,7 @@ static void unbound_with_everything_open(void **state) {
   }
 }
 
-/* Requests of io_uring that wait for their jobs end, too, and new ones are refused. */
+/* io_uring requests that wait for their jobs end, too, and new ones are refused. */
 #define REQUESTS 6
 
 static struct drm_npu_submit requests[REQUESTS];
@@ -228,7 +227,7 @@ static int ring_result(void) {
   return res;
 }
 
-/* Jobs that do not end by themselves, each submitted by a request. */
+/* Endless jobs, each submitted by a request. */
 static void requests_start(struct user *user, struct job jobs[REQUESTS]) {
   assert_int_equal(io_uring_queue_init(REQUESTS, &ring, 0), 0);
   user_start(user, FOREVER_MS, FOREVER_MS);
@@ -254,7 +253,7 @@ static void requests_have_lost(struct user *user) {
   user_end(user);
 }
 
-/* What was on a core is lost: the first job of the first `lost` users. The rest runs; memory keeps its contents. */
+/* Jobs on a core are lost: the first job of the first `lost` users. The others run; memory keeps its contents. */
 static void users_go_on(struct user users[USERS], uint32_t lost) {
   for (uint32_t i = 0; i < USERS; i++) {
     struct drm_npu_ctx_query query;
@@ -310,7 +309,7 @@ static void errors_of_the_bus(void **state) {
     an_error_of_the_bus("npu0 COMP_TIME"); /* not fatal */
     an_error_of_the_bus("npu0 MALF_TLP");  /* fatal: the link is reset */
   }
-  inject("-c npu0 BAD_TLP"); /* corrected: nothing happens */
+  inject("-c npu0 BAD_TLP"); /* corrected: no effect */
   works();
 }
 
@@ -343,7 +342,7 @@ static void requests_of_io_uring_end_with_the_driver(void **state) {
     card_bind(address);
     works();
 
-    /* The ring ends before the card does: nobody is told twice. */
+    /* The ring is closed before the removal: each request completes once. */
     requests_start(&user, jobs);
     io_uring_queue_exit(&ring);
     card_unbind(address);
@@ -354,8 +353,8 @@ static void requests_of_io_uring_end_with_the_driver(void **state) {
 }
 
 /*
- * The device does not wait for a job: this one stands still for as long as the test lasts. Its fence, which others
- * have, and that of the one behind it tell what became of them.
+ * The device does not wait for a job that is stuck for the whole test. The fence of the job, which other processes
+ * hold, and that of the next job report their end.
  */
 static void unbound_while_a_job_stands_still(void **state) {
   struct drm_syncobj_handle out[2];
@@ -402,7 +401,7 @@ static void unbound_while_a_job_stands_still(void **state) {
   }
 }
 
-/* Buffers whose dma-bufs are all that is left when their card goes. */
+/* Buffers that are only referenced by dma-bufs when their card is removed. */
 #define LEFT 512
 #define LEFT_BYTES KIB(64)
 
@@ -419,7 +418,7 @@ static long module_users(void) {
 static bool is_nobodys(volatile uint8_t *map) {
   for (uint64_t at = 0; at < LEFT_BYTES; at += 512)
     if (map[at]) return false;
-  map[0] = 1; /* no harm either */
+  map[0] = 1; /* no effect, but no harm */
   return true;
 }
 
@@ -452,11 +451,11 @@ static int keeps_dma_bufs(int socket) {
     int ret = raw_ioctl(bufs[i], DMA_BUF_IOCTL_SYNC, &sync);
 
     CHECK(is_nobodys(maps[i]));
-    CHECK(map != MAP_FAILED && map[0] == 1); /* the same for all who look at this buffer, and for nobody else */
+    CHECK(map != MAP_FAILED && map[0] == 1); /* shared by all mappings of this buffer only */
     CHECK(!ret || ret == -ENODEV);
     munmap(map, LEFT_BYTES);
   }
-  CHECK(pauses(socket)); /* until there is a card again, to which they are strange */
+  CHECK(pauses(socket)); /* until a new card is there, where they are foreign */
   CHECK(npu_try_open(&file));
   for (int i = 0; i < LEFT; i++) {
     struct drm_prime_handle in = {.fd = bufs[i]};
@@ -469,7 +468,7 @@ static int keeps_dma_bufs(int socket) {
   return 0;
 }
 
-/* What is left of a buffer shows no contents any more, and all of it goes with its last user. */
+/* The remains of a buffer show no contents any more, and are freed with the last reference. */
 static void dma_bufs_outlive_their_card(void **state) {
   struct process process;
   char address[32];
@@ -486,7 +485,7 @@ static void dma_bufs_outlive_their_card(void **state) {
   assert_int_equal(try_card_bind(address), 0);
   process_go_on(&process);
   process_kill(&process);
-  cgroup_expect_below(LEFT * 4096 / 2); /* not even a page of each */
+  cgroup_expect_below(LEFT * 4096 / 2); /* less than a page each */
   cgroup_end();
   for (int tries = 0; module_users() != users; tries++) {
     if (tries > 1000) fail_msg("the module has %ld users instead of %ld", module_users(), users);

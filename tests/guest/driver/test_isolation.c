@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes do not see each other: same addresses, different memory; rights; local memory of others. */
+/* Processes are isolated: same addresses, different memory; access rights; local memory of others. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define BYTES MIB(1)
 
-/* Runs jobs over a buffer at an address that the other process has, too. Exit status 0: all its own. */
+/* Runs jobs over a buffer at an address that the other process uses, too. Exit status 0: all data was its own. */
 static int run_alone(uint8_t mark, int report) {
   int fd = npu_open();
   uint32_t ctx = ctx_create(fd);
@@ -65,7 +65,7 @@ static void same_addresses_different_memory(void **state) {
   close(fds[1]);
 }
 
-/* What one job leaves in local memory, the next does not find. */
+/* Local memory of a finished job is not visible to the next. */
 static void local_memory_starts_as_zero(void **state) {
   struct drm_npu_dev_info info;
   int fd[2] = {npu_open(), npu_open()};

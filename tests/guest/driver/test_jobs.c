@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts and jobs that work: results in memory, order, numbers, waits, the fence page, profiles. */
+/* Contexts and jobs: results in memory, order, numbers, waits, the fence page, profiles. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -155,7 +155,7 @@ static void sealed_buffers_can_be_read_but_not_written(void **state) {
   stream_destroy(fd, &stream);
 }
 
-/* Jobs of a submission, in order, on one buffer: each adds one step to what the one before it left. */
+/* Jobs of a submission run in order on one buffer: each depends on the previous one's output. */
 static void many_jobs_run_in_order(void **state) {
   enum { JOBS = 64 };
   struct drm_npu_submit args = {.ctx_id = ctx, .job_count = JOBS, .job_stride = sizeof(struct drm_npu_job)};
@@ -296,10 +296,10 @@ static void waits_time_out_and_buffers_are_busy_meanwhile(void **state) {
 
 static void on_alarm(int signal) { (void)signal; }
 
-/* However long a waiter may look for its job before it sleeps: its time runs out, signals reach it, it sees the job. */
+/* Polling of any duration does not break a wait: its deadline, signals and the end of the job still work. */
 static void waiters_that_look_first_can_be_interrupted(void **state) {
   const struct sigaction action = {.sa_handler = on_alarm};
-  /* Again and again: the first may come before the call has begun to wait. */
+  /* Repeatedly, because the first signal may come before the call waits. */
   const struct itimerval often = {.it_value.tv_usec = 50000, .it_interval.tv_usec = 50000}, never = {0};
   uint32_t own = ctx_create_patient(fd, NULL);
   struct drm_npu_wait wait = {.ctx_id = own};
@@ -312,7 +312,7 @@ static void waiters_that_look_first_can_be_interrupted(void **state) {
   stream_nop(&stream, 0);
   job_init(&job);
   job_gdma(&job, &stream);
-  wait.seqno = submit_held(fd, own, &job); /* until its context is destroyed */
+  wait.seqno = submit_held(fd, own, &job); /* ends with its context */
   assert_int_equal(raw_wait(fd, own, wait.seqno, 20, &wait), -ETIME);
   assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
   wait.timeout_ns = deadline_ns(FOREVER_MS);
@@ -322,7 +322,7 @@ static void waiters_that_look_first_can_be_interrupted(void **state) {
   assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
   assert_int_equal(raw_wait(fd, own, wait.seqno, 0, &wait), -ETIME);
   ctx_destroy(fd, own);
-  run_nop(fd, ctx); /* is seen at once */
+  run_nop(fd, ctx); /* seen at once */
 
   set_parameter("busywait_us", 0);
   run_nop(fd, ctx);
@@ -330,7 +330,7 @@ static void waiters_that_look_first_can_be_interrupted(void **state) {
   stream_destroy(fd, &stream);
 }
 
-/* Handles may go while the job runs: it keeps what it uses. */
+/* Handles may be closed while the job runs, which keeps its buffers. */
 static void buffers_may_be_closed_while_a_job_uses_them(void **state) {
   uint32_t patient = ctx_create_patient(fd, NULL);
   struct stream stream;
@@ -350,7 +350,7 @@ static void buffers_may_be_closed_while_a_job_uses_them(void **state) {
     bo_destroy(fd, &bo);
     stream_destroy(fd, &stream);
 
-    /* New buffers do not get what the job still writes. */
+    /* New buffers do not get memory that the job still writes. */
     bo_create_mapped(fd, MIB(2), DRM_NPU_BO_CARD, &bo);
     held_go_on();
     wait_ok(fd, patient, seqno);
@@ -385,14 +385,14 @@ static void the_fence_page_follows_the_jobs(void **state) {
   job_gdma(&job, &stream);
   for (uint64_t i = 1; i <= 5; i++) {
     wait_result(fd, args.ctx_id, submit(fd, args.ctx_id, &job), &wait);
-    /* Written after the completion entry, which is what the driver waits for. */
+    /* Written after the completion entry, for which the driver waits. */
     for (int tries = 0; fence->seqno != i && tries < FOREVER_MS; tries++) usleep(1000);
     assert_int_equal(fence->seqno, i);
     assert_int_equal(fence->status, NPU_STATUS_OK);
     assert_int_equal(fence->cycles, wait.cycles);
     assert_int_equal(fence->errors, 0);
   }
-  /* The page stays what it is when the context goes. */
+  /* The page keeps its contents after the context is destroyed. */
   ctx_destroy(fd, args.ctx_id);
   assert_int_equal(fence->seqno, 5);
   assert_ptr_equal(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, args.fence_offset), MAP_FAILED);
@@ -494,7 +494,7 @@ static void every_core_can_be_chosen(void **state) {
   }
 }
 
-/* The driver gives a context a queue of the card while it has jobs. */
+/* A context holds a queue pair while it has jobs. */
 static void contexts_beyond_the_queues_take_turns(void **state) {
   enum { ROUNDS = 3 };
   static uint32_t ids[4 * NPU_MAX_QUEUES];

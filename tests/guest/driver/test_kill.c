@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes that are killed in the middle of their work leave nothing behind. Argument: how many (200). */
+/* Processes that are killed at work leave nothing behind. Argument: number of processes (200). */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -22,7 +22,7 @@
 
 static int rounds = 200;
 
-/* Works without end, with whatever can be in use at once. */
+/* Works endlessly, with all kinds of objects in use. */
 static void work(int ready) {
   int own = npu_open();
   uint32_t a = ctx_create(own), b = ctx_create(own);
@@ -65,7 +65,7 @@ static void work(int ready) {
   }
 }
 
-/* Maintains caches without end: of a buffer, and of memory of the process. */
+/* Maintains caches endlessly: of a buffer, and of memory of the process. */
 static void maintain(int ready) {
   const uint32_t both = DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE;
   const size_t size = MIB(8);

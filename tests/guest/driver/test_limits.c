@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits of a process: memory that its memory cgroup pays, locked memory, address spaces and contexts. None of
- * these keeps others from theirs.
+ * Limits of a process: memory charged to its memory cgroup, locked memory, address spaces and contexts. None of them
+ * affects other processes.
  */
 #define _GNU_SOURCE /* unshare */
 #include <errno.h>
@@ -66,7 +66,7 @@ static void a_budget_is_not_beyond_the_limit(void **state) {
 
 #define CGROUP_LIMIT MIB(48)
 
-/* In the cgroup: buffers until there are no more. They end before the limit, and the process lives. */
+/* In the cgroup: creates buffers until one fails. The limit is not exceeded, and the process survives. */
 static int joins_and_fills(int socket) {
   struct bo bo;
   int own, made = 0, ret = 0;
@@ -86,7 +86,7 @@ static void a_memory_cgroup_bounds_buffers(void **state) {
   (void)state;
   cgroup_make(CGROUP_LIMIT);
   as_user(0, fd, joins_and_fills);
-  /* Others are not bound by it. */
+  /* Other cgroups are not affected. */
   bo_create(fd, 2 * CGROUP_LIMIT, DRM_NPU_BO_SYSTEM, &bo);
   bo_destroy(fd, &bo);
   cgroup_end();
@@ -94,7 +94,7 @@ static void a_memory_cgroup_bounds_buffers(void **state) {
 
 /*
  * The same page by page, so that nothing is left at the end, and with pages of the card, where only the driver's own
- * memory is charged. The process has all of its own memory before: at the limit there is none.
+ * memory is charged. The process allocates all of its own memory first: at the limit there is none.
  */
 static int joins_and_fills_with_pages(int socket) {
   static const uint32_t places[] = {DRM_NPU_BO_SYSTEM, DRM_NPU_BO_CARD};
@@ -105,7 +105,7 @@ static int joins_and_fills_with_pages(int socket) {
   for (int i = 0; i < 2; i++) {
     int own = npu_open(), made = 0, refused = 0;
 
-    /* Now and then one more fits: what the kernel frees late is charged until then. */
+    /* Occasionally one more fits: memory that the kernel frees late stays charged until then. */
     while (made < 1 << 20 && refused < 100) {
       int ret = raw_bo_create(own, 4096, places[i], &bo);
 
@@ -128,7 +128,7 @@ static void the_end_of_a_cgroups_memory_kills_nobody(void **state) {
   cgroup_end();
 }
 
-/* The maker of a buffer pays as long as it lives, also for a node that another process has opened. */
+/* A buffer is charged to its creator while it exists, also on a node opened by another process. */
 static void memory_of_buffers_is_their_makers(void **state) {
   uint64_t size = MIB(16);
   struct bo bo = {0};
@@ -178,7 +178,7 @@ static void page_tables_are_paid_by_their_cause(void **state) {
   cgroup_end();
 }
 
-/* Much more than the cgroup has: refused without harm. */
+/* A request far beyond the limit is refused without harm. */
 static int wants_too_much(int socket) {
   struct bo bo;
   int own;
@@ -199,7 +199,7 @@ static void a_buffer_beyond_the_cgroup_is_refused(void **state) {
   cgroup_end();
 }
 
-/* Card buffers that made room for others are their maker's memory. */
+/* Evicted card buffers are charged to their creator. */
 static uint64_t card_bytes;
 
 static int has_half_of_the_card(int socket) {
@@ -243,7 +243,7 @@ static void evicted_buffers_are_charged_to_their_maker(void **state) {
   cgroup_end();
 }
 
-/* More files with an address space than the chip can tell apart. */
+/* More files with an address space than the chip has ASIDs. */
 static void address_spaces_are_not_used_up(void **state) {
   uint32_t count = most < 1200 ? most : 1200, *ids = calloc(count, sizeof(*ids));
   int *files = calloc(count, sizeof(*files));
@@ -272,7 +272,7 @@ static void contexts_are_not_used_up(void **state) {
   free(ids);
 }
 
-/* Users of a user namespace lock no more memory together than its owner could. */
+/* Users of a user namespace lock no more memory together than its owner may. */
 
 #define LOCKED MIB(1)
 #define IDS 6
@@ -288,7 +288,7 @@ static int pins(uint32_t id) {
   return -raw_ioctl(own, DRM_IOCTL_NPU_BO_USERPTR, &args);
 }
 
-/* Each id in a process of its own, which stays; returns how many could pin. */
+/* Runs each id in a separate process, which stays; returns the number that could pin. */
 static int count_pins(void) {
   int pinned = 0;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Legal commands of hours, of a user without privileges: budget, destruction of the context, the end of the process and
- * a reset of the card end each of them, nobody else notices, and the card is not lost. `long_commands stay` leaves such
- * jobs on all cores, so that the board has to end with them.
+ * Valid commands of hours, from an unprivileged user. Budget, destruction of the context, exit of the process and a
+ * reset of the card each end them without effect on others, and the card is not lost. `long_commands stay` leaves such
+ * jobs on all cores, so that the board must shut down with them.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -25,7 +25,7 @@
 static int fd; /* root's */
 static uint32_t ctx;
 
-/* What the user's process is to run. */
+/* Commands for the user's process. */
 static void (*fill_command)(void *command, uint32_t out);
 static uint64_t budget;
 static uint32_t cores, lmem;
@@ -101,7 +101,7 @@ static int job_over_budget(int socket) {
   return 0;
 }
 
-/* Begins, and stays. */
+/* Starts and stays. */
 static int jobs_on_all_cores(int socket) {
   uint32_t ids[NPU_MAX_CORES];
   int file;
@@ -121,7 +121,7 @@ static void wait_busy(void) {
   } while (info.core_busy != (1u << cores) - 1);
 }
 
-/* Asks the user's process to destroy a context whose job runs. */
+/* Lets the user's process destroy a context whose job runs. */
 static int destroys_a_running_one(int socket) {
   uint32_t ids[NPU_MAX_CORES];
   int file, line = submit_all(cores, &file, ids);
@@ -200,7 +200,7 @@ static void a_conv(void **state) {
   ends_in_each_way();
 }
 
-/* In the middle of such commands. */
+/* Reset during such commands. */
 static void the_card_is_reset_meanwhile(void **state) {
   struct drm_npu_status_info before, now;
   struct process process;
@@ -243,7 +243,7 @@ static int set_up(void **state) {
   cores = info.cores;
   lmem = info.lmem_bytes;
   assert_true(lmem >= 8 << 20);
-  set_parameter("budget_ms", 0); /* the longest of them would not begin */
+  set_parameter("budget_ms", 0); /* the longest of them would be refused */
   return 0;
 }
 

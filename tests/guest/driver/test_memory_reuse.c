@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attacks on memory that changes hands: stale translations, what the last owner left, jobs of the dead, busy cores.
- * Argument: rounds (40).
+ * Attacks on reused memory: stale translations, data of former owners, jobs of dead processes, busy cores. Argument:
+ * rounds (40).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 
 static int rounds = 40;
 
-/* Copy a buffer's first bytes to system memory by a job, and look whether all are `value`. */
+/* Copies a buffer's first bytes to system memory by a job, and checks that all are `value`. */
 static bool job_sees(const struct bo *from, uint8_t value) {
   struct stream stream;
   struct job job;
@@ -46,13 +46,13 @@ static bool job_sees(const struct bo *from, uint8_t value) {
   return good;
 }
 
-/* An address that was another buffer's leads to the new one, however often the card has seen it. */
+/* A reused address leads to the new buffer, however often the card has accessed it. */
 static void a_reused_address_shows_the_new_buffer(void **state) {
   static const uint32_t kinds[] = {DRM_NPU_BO_CARD, DRM_NPU_BO_SYSTEM};
   int same = 0;
 
   (void)state;
-  /* A finished job lets go of a buffer a moment later: not every new one gets the old address. */
+  /* A finished job releases a buffer shortly after: not every new one gets the old address. */
   for (int i = 0; i < 4 * rounds || same <= rounds; i++) {
     struct bo old, new;
 
@@ -86,7 +86,7 @@ static void a_closed_handle_is_no_way_to_its_memory(void **state) {
   stream_destroy(fd, &stream);
 }
 
-/* The address of a buffer that has no mapping any more faults, and hurts nobody. */
+/* The address of an unmapped buffer faults, without effect on others. */
 static void the_address_of_another_process_is_worth_nothing(void **state) {
   int other = npu_open();
   struct stream stream;
@@ -99,7 +99,7 @@ static void the_address_of_another_process_is_worth_nothing(void **state) {
   memset(theirs.map, 0x5c, theirs.size);
   bo_create(fd, MIB(1), DRM_NPU_BO_CARD, &mine);
   stream_create(fd, 1, &stream);
-  /* As far from my buffer as theirs is, or as near: regions end where buffers end. */
+  /* The address of their buffer relative to mine: regions end where buffers end. */
   stream_fill(&stream, 0, theirs.va - mine.va + MIB(1), 4096, 0xff);
   job_init(&job);
   job_region(&job, &mine, RW);
@@ -114,7 +114,7 @@ static void the_address_of_another_process_is_worth_nothing(void **state) {
   bo_destroy(fd, &mine);
 }
 
-/* Fills memory with jobs, of a small card as much as it has, until it is killed. */
+/* Fills memory with jobs, on a small card all of it, until killed. */
 static void write_until_killed(int ready) {
   int own = npu_open();
   uint32_t id = ctx_create(own);
@@ -142,7 +142,7 @@ static void write_until_killed(int ready) {
   for (;;) submit(own, id, &job);
 }
 
-/* Whoever gets the memory of the killed finds zeros, and they stay zeros. */
+/* Memory of a killed process is zero for its next owner, and stays zero. */
 static void jobs_of_the_dead_write_nothing(void **state) {
   struct bo bo[24];
   int n = (int)(rounds / 4 > 3 ? rounds / 4 : 3);
@@ -159,7 +159,7 @@ static void jobs_of_the_dead_write_nothing(void **state) {
     assert_int_equal(read(fds[0], &c, 1), 1);
     usleep((unsigned)i * 3000);
     kill(pid, SIGKILL);
-    /* Before its end, during it, and afterwards. */
+    /* Before, during and after its end. */
     for (; count < 6 && !raw_bo_create(fd, BLOCK, DRM_NPU_BO_CARD, &bo[count]); count++) bo_map(fd, &bo[count]);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     for (; count < 12 && !raw_bo_create(fd, BLOCK, DRM_NPU_BO_CARD, &bo[count]); count++) bo_map(fd, &bo[count]);
@@ -189,7 +189,7 @@ static void *map_and_unmap(void *arg) {
   return (void *)errors;
 }
 
-/* Page tables change all the time, and jobs in the same address space do not notice. */
+/* Jobs are not affected by page table changes in their address space. */
 static void mappings_change_while_jobs_run(void **state) {
   pthread_t threads[2];
   struct bo bo;
@@ -212,7 +212,7 @@ static void mappings_change_while_jobs_run(void **state) {
   bo_destroy(fd, &bo);
 }
 
-/* All cores have long jobs: new memory is there and zero nevertheless. */
+/* While all cores have long jobs, new memory is still available and zero. */
 static void busy_cores_do_not_keep_memory_back(void **state) {
   struct drm_npu_dev_info info;
   struct drm_npu_wait wait;
@@ -225,7 +225,7 @@ static void busy_cores_do_not_keep_memory_back(void **state) {
   npu_info(fd, &info);
   stream_create(fd, 1, &slow);
   stream_slow_copy(&slow, 1, 10000000);
-  /* Each with memory of its own: jobs that write one buffer wait for each other. */
+  /* With separate memory: jobs that write one buffer wait for each other. */
   for (uint32_t i = 0; i < info.cores; i++) {
     bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &page[i]);
     job_init(&job);

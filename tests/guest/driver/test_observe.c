@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the driver lets others see: trace events, sysfs, hwmon, fdinfo, debugfs. */
+/* State that the driver shows: trace events, sysfs, hwmon, fdinfo, debugfs. */
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +88,7 @@ static void one_job_is_followed_from_submission_to_completion(void **state) {
   assert_int_equal(trace_number(done, "cycles="), wait.cycles);
   assert_int_equal(trace_number(done, "queue="), trace_number(run, "queue="));
 
-  /* The fence that syncobjs and buffers have. */
+  /* The fence in syncobjs and buffers. */
   signalled = must_find(done, "dma_fence_signaled:", "driver=qnpu", fence_context);
   assert_int_equal(trace_number(signalled, "seqno="), job.args.seqno);
   free(text);
@@ -172,7 +172,7 @@ static void life_of_a_buffer_is_told(void **state) {
   free(text);
 }
 
-/* What a page table covered goes with it: a card may have remembered the way to it. While it has entries, it stays. */
+/* Freeing a page table invalidates its range, since the card may cache the path to it. A table with entries stays. */
 static void the_range_of_an_empty_table_is_invalidated(void **state) {
   static const char *const events[] = {"qnpu/qnpu_invalidate"};
   const uint64_t covered = 1ull << 39; /* by an entry of the root, which is all that stays */
@@ -182,7 +182,7 @@ static void the_range_of_an_empty_table_is_invalidated(void **state) {
   char *text;
 
   (void)state;
-  run_nop(other, ctx_create(other)); /* only what the card uses is invalidated */
+  run_nop(other, ctx_create(other)); /* only ASIDs in use are invalidated */
   bo_create(other, KIB(12), DRM_NPU_BO_CARD, &first);
   bo_create(other, KIB(12), DRM_NPU_BO_CARD, &second);
   trace_begin(events, COUNT(events));
@@ -200,7 +200,7 @@ static void the_range_of_an_empty_table_is_invalidated(void **state) {
   close(other);
 }
 
-/* Until the card has forgotten a page table, its memory is nobody else's. */
+/* The memory of a page table is not reused before the invalidation is complete. */
 static void a_page_table_is_freed_after_the_invalidation(void **state) {
   static const char *const events[] = {"qnpu/qnpu_invalidate", "qnpu/qnpu_invalidate_done", "kmem/kfree"};
   const char *line, *done, *freed;
@@ -219,14 +219,14 @@ static void a_page_table_is_freed_after_the_invalidation(void **state) {
   line = must_find(text, "qnpu_invalidate:", NULL, NULL);
   snprintf(ticket, sizeof(ticket), "ticket=%llu ", trace_number(line, "ticket="));
   done = must_find(line, "qnpu_invalidate_done:", ticket, "answered=1");
-  freed = must_find(text, "observe-", "kfree:", "[qnpu]"); /* what this process frees in the module */
+  freed = must_find(text, "observe-", "kfree:", "[qnpu]"); /* first free by this process in the module */
   if (freed < done) fail_msg("freed too early:\n%s", text);
   for (int table = 1; table < 3; table++) freed = must_find(strchr(freed, '\n') + 1, "observe-", "kfree:", "[qnpu]");
   free(text);
   close(other);
 }
 
-/* The entries of a sealed buffer change, and the card learns of it before the call returns. */
+/* The entries of a sealed buffer change, with an invalidation before the call returns. */
 static void a_seal_is_told_to_the_card(void **state) {
   static const char *const events[] = {"qnpu"};
   static const uint32_t kinds[] = {DRM_NPU_BO_CARD, DRM_NPU_BO_SYSTEM};
@@ -268,7 +268,7 @@ static void contexts_are_told(void **state) {
 
 /* Files */
 
-/* Content of a file below the device; ends the test where it is not there. */
+/* Contents of a file below the device; ends the test if the file is missing. */
 static void read_attribute(const char *name, char *text, size_t size) {
   char path[192];
   FILE *file;
@@ -351,7 +351,7 @@ static int sees_only_time(int socket) {
   return 0;
 }
 
-/* Exact counters of the whole device would tell one user what another one runs. */
+/* Exact counters of the entire device would reveal what another user runs. */
 static void counters_of_others_are_private(void **state) {
   struct drm_npu_status_info status;
 
@@ -393,7 +393,7 @@ static void utilisation_rises_and_falls(void **state) {
   (void)state;
   npu_info(fd, &info);
   work_create(&work, 100);
-  /* A reading tells of the time since the one before, in which a job was always on a core, or nearly. */
+  /* A reading covers the time since the previous one, in which a core always, or nearly always, had a job. */
   while (busiest < 50 && now_ms() < end) {
     for (int i = 0; i < 8; i++) submit(fd, ctx, &work.job);
     number_of("qnpu/core0_utilization");
@@ -412,7 +412,7 @@ static void utilisation_rises_and_falls(void **state) {
   work_destroy(&work);
 }
 
-/* The folder that devfreq has made for the card. */
+/* The card's devfreq folder. */
 static int devfreq_folder(char *path, size_t size) {
   char name[64];
 
@@ -440,7 +440,7 @@ static void clock_follows_the_load(void **state) {
 
   (void)state;
   npu_info(fd, &info);
-  /* A kernel without devfreq, such as the debug kernel, leaves the clock alone. */
+  /* Without devfreq, as in the debug kernel, the clock does not change. */
   if (!devfreq_folder(path, sizeof(path))) {
     if (!access("/sys/class/devfreq", F_OK)) fail_msg("devfreq does not know the card");
     assert_int_equal(number_of("qnpu/clock_khz"), info.clock_khz);
@@ -510,7 +510,7 @@ static void sensors_have_values_labels_and_limits(void **state) {
   assert_in_range(hwmon_number("in0_input"), 600, 800);
   assert_int_equal(hwmon_number("fan1_max"), 4500);
   assert_in_range(hwmon_number("fan1_input"), 900, 4500);
-  /* 60 turns for each degree above 30. */
+  /* 60 turns per degree above 30. */
   assert_in_range(now.fan_rpm, 900 + (now.temperature_mc - 30000) * 60 / 1000 - 61,
                   900 + (now.temperature_mc - 30000) * 60 / 1000 + 61);
 }
@@ -590,7 +590,7 @@ static int64_t monotonic_ns(void) {
   return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/* Time and cycles of the chip have keys of their own: no monitor may take them for time that the engine was busy. */
+/* The chip's time and cycles have separate keys: monitors must not mistake them for time that the engine was busy. */
 static void fdinfo_has_the_time_of_each_core(void **state) {
   struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
   struct drm_npu_dev_info info;
@@ -640,7 +640,7 @@ static uint64_t card_ns(uint32_t cores) {
   return sum;
 }
 
-/* The card counts, too, all files together; the driver sees the end of a job a moment later. */
+/* The card counts for all files together; the driver sees the end of a job a moment later. */
 static void engine_time_is_that_of_the_card(void **state) {
   struct drm_npu_dev_info info;
   struct stream stream;
@@ -664,7 +664,7 @@ static void engine_time_is_that_of_the_card(void **state) {
     } while (runs && now == before);
     wait_ok(fd, ctx, seqno);
     assert_true(engine_ns(info.cores) - before >= (card_ns(info.cores) - card) / 2);
-    if (!runs) continue; /* it was too fast for a look */
+    if (!runs) continue; /* too fast to be sampled */
     assert_true(now > before);
     assert_true(engine_ns(info.cores) >= now);
     break;
@@ -673,7 +673,7 @@ static void engine_time_is_that_of_the_card(void **state) {
   bo_destroy(fd, &bo);
 }
 
-/* They run one after the other, whichever cores they get: together they take no more than the time that passes. */
+/* The jobs run one after the other, on any cores: their total time is at most the elapsed time. */
 static void jobs_of_a_queue_share_the_time(void **state) {
   const int64_t begin = monotonic_ns();
   struct drm_npu_dev_info info;
@@ -694,7 +694,7 @@ static void jobs_of_a_queue_share_the_time(void **state) {
   bo_destroy(fd, &bo);
 }
 
-/* A size, which has a unit behind it. */
+/* A size, followed by its unit. */
 static unsigned long long fdinfo_bytes(const char *key) {
   unsigned long long value = 0;
   char path[64], line[256], unit[8] = "";
@@ -712,7 +712,7 @@ static unsigned long long fdinfo_bytes(const char *key) {
   return value * (!strcmp(unit, "KiB") ? 1024 : !strcmp(unit, "MiB") ? 1024 * 1024 : 1);
 }
 
-/* Bytes of both kinds; where the device has no memory of its own, all are the system's. */
+/* Bytes of both kinds; on a device without memory all are system memory. */
 static void expect_fdinfo(const char *what, uint64_t card, uint64_t system) {
   char key[32];
 
@@ -726,7 +726,7 @@ static void expect_fdinfo(const char *what, uint64_t card, uint64_t system) {
   assert_int_equal(fdinfo_bytes(key), system);
 }
 
-/* Has the memory of both kinds, and of it what is shared; an export shares, and so does another file. */
+/* Memory of both kinds, and its shared part; both an export and another file make it shared. */
 static void fdinfo_tells_shared_memory(void **state) {
   static uint8_t memory[KIB(64)] __attribute__((aligned(4096)));
   struct drm_npu_bo_userptr userptr = {.addr = (uintptr_t)memory, .size = sizeof(memory)};
@@ -760,11 +760,11 @@ static void fdinfo_tells_shared_memory(void **state) {
   exported = system[0];
   out.handle = exported.handle;
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
-  expect_fdinfo("shared", MIB(2), KIB(100)); /* a dma-buf lasts as long as its handle */
+  expect_fdinfo("shared", MIB(2), KIB(100)); /* a dma-buf lives as long as its handle */
   expect_fdinfo("total", MIB(3), KIB(364));
   close(out.fd);
 
-  /* Nothing can be purged, so nothing is said about it. */
+  /* Nothing is purgeable, so there is no such key. */
   snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
   file = fopen(path, "r");
   assert_non_null(file);

@@ -94,7 +94,7 @@ static void an_import_into_the_same_file_is_the_same_buffer(void **state) {
   }
 }
 
-/* Another file has the same memory at an address of its own, and its jobs and mappings work. */
+/* Another file has the same memory at a different address, and its jobs and mappings work. */
 static void two_files_share_a_buffer(void **state) {
   int other = npu_open();
   uint32_t other_ctx = ctx_create(other);
@@ -114,7 +114,7 @@ static void two_files_share_a_buffer(void **state) {
     assert_true(is_filled(bo.map, bo.size, 0x5a));
     assert_int_equal(raw_fill(fd, ctx, &bo, 0xa5), 0);
     assert_true(is_filled(shared.map, shared.size, 0xa5));
-    /* The exporter closes it; it lives on. */
+    /* The exporter closes its handle; the buffer stays. */
     bo_destroy(fd, &bo);
     assert_int_equal(raw_fill(other, other_ctx, &shared, 0x11), 0);
     assert_true(is_filled(shared.map, shared.size, 0x11));
@@ -143,7 +143,7 @@ static void the_dma_buf_itself_can_be_mapped(void **state) {
     sync_access(dma_buf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ);
     assert_true(is_filled(map, bo.size, 0x77));
     sync_access(dma_buf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
-    /* A seal takes this mapping away, too. */
+    /* Sealing zaps this mapping, too. */
     assert_int_equal(raw_bo_seal(fd, bo.handle), 0);
     assert_ptr_equal(mmap(NULL, bo.size, PROT_READ, MAP_SHARED, dma_buf, 0), MAP_FAILED);
     if (!fork()) {
@@ -161,7 +161,7 @@ static void the_dma_buf_itself_can_be_mapped(void **state) {
   }
 }
 
-/* What is sealed stays so for those who import it, and they cannot seal it under the maker's mapping. */
+/* A sealed buffer stays sealed for importers, who cannot seal it while the creator has mappings. */
 static void a_shared_seal_holds_for_all(void **state) {
   int other = npu_open();
   uint32_t other_ctx = ctx_create(other);
@@ -184,7 +184,7 @@ static void a_shared_seal_holds_for_all(void **state) {
   bo_destroy(fd, &bo);
 }
 
-/* The exporter is killed: what it shared stays, what it did not goes, and in the end all of it. */
+/* The exporter is killed: shared buffers stay, others are freed, and in the end all are. */
 static void a_killed_exporter_leaves_what_it_shared(void **state) {
   char before[USAGE_BYTES];
   int sockets[2], status;
@@ -240,7 +240,7 @@ static int make_udmabuf(uint64_t size, uint8_t **map) {
   return dma_buf;
 }
 
-/* What a job finds in a buffer. */
+/* The contents of a buffer as a job reads them. */
 static bool job_sees(const struct bo *bo, uint8_t value) {
   struct stream stream;
   struct job job;
@@ -292,7 +292,7 @@ static void foreign_memory_is_used_by_jobs(void **state) {
   bo.map = bo_map_cached(fd, &bo);
   assert_true(is_filled(bo.map, size, 8));
   assert_int_equal(raw_bo_seal(fd, bo.handle), -EOPNOTSUPP);
-  /* It can be handed on. */
+  /* It can be shared again. */
   int handed = export_of(fd, &bo);
   close(dma_buf);
   close(handed);
@@ -305,7 +305,7 @@ static void foreign_memory_is_used_by_jobs(void **state) {
   assert_memory_equal(&before, &after, sizeof(before));
 }
 
-/* Its exporter has heard of no access yet: nothing that was written is lost, before the import or after it. */
+/* The exporter has not seen any access yet: no stores are lost, before the import or after it. */
 static void foreign_memory_is_cleaned_first(void **state) {
   struct bo bo;
   uint8_t *map;
@@ -326,7 +326,7 @@ static void foreign_memory_is_cleaned_first(void **state) {
   }
 }
 
-/* Zeros of new pages may be in caches only, and memory holds what others left there. */
+/* Zeros of new pages may be in caches only, while memory holds data of former owners. */
 static void foreign_memory_shows_nothing_of_others(void **state) {
   struct bo bo;
   uint8_t *map;
@@ -372,7 +372,7 @@ static void imports_outlive_their_file_descriptors_many_times(void **state) {
   }
 }
 
-/* Imports, with what a program does around them, maintain no caches that others store through. */
+/* Imports, and the accesses of a program around them, do not maintain caches that other processes store through. */
 static void imports_discard_no_stores(void **state) {
   struct stores stores;
   struct bo bo;
@@ -406,7 +406,7 @@ static int raw_job_of(int file, uint32_t context, const struct bo *bo, uint32_t 
   return ret;
 }
 
-/* Without DRM_RDWR others may read: no job and no mapping of theirs writes, whatever they export in turn. */
+/* Without DRM_RDWR importers have read access: their jobs and mappings cannot write, even after another export. */
 static void a_share_without_write_access_is_only_read(void **state) {
   (void)state;
   for (unsigned i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
@@ -437,7 +437,7 @@ static void a_share_without_write_access_is_only_read(void **state) {
       assert_ptr_equal(mmap(NULL, seen.size, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0), MAP_FAILED);
       close(again);
     }
-    /* The same buffer, shared with write access as well. */
+    /* The same buffer, also shared with write access. */
     close(dma_buf);
     dma_buf = export_of(fd, &bo);
     import_to(other, dma_buf, &seen);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Priorities with ageing, what they need, and core masks: who gets a core when many want one. */
+/* Priorities with ageing, the privileges that they need, and core masks. */
 #include <drm.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -39,13 +39,13 @@ static uint32_t ctx_with(uint32_t priority, uint32_t core_mask) {
 
 /*
  * Contexts compete for one core. Each job of the first one marks a byte of a page, and the last job of the other one
- * takes a copy of that page: what is in it then is the order in which the core had them, and no clock decides.
+ * copies that page. The copy shows the order in which they had the core, without any clock.
  */
 #define MOST 60      /* a context has room for 64 */
 #define RING_JOBS 31 /* jobs of a ring */
 
 struct race {
-  struct stream stream; /* a mark for each job, a command that does nothing, and the copy */
+  struct stream stream; /* a mark for each job, a command without effect, and the copy */
   struct bo page, copy;
   struct job job;
 };
@@ -78,12 +78,12 @@ static struct job *race_job(struct race *race, int command) {
   return &race->job;
 }
 
-/* Jobs of a context that are on the card at first. */
+/* Jobs of a context that are on the card initially. */
 static unsigned given(int jobs) { return (unsigned)(jobs < RING_JOBS ? jobs : RING_JOBS); }
 
 /*
- * How many of its jobs the first context has behind it when the last one of the other begins. The core is kept busy
- * until the card has all that the driver gives it of both.
+ * Returns the number of finished jobs of the first context when the last one of the other starts. The core is kept busy
+ * until the card has all jobs that the driver gives it of both.
  */
 static unsigned progress_beside(uint32_t own, int jobs, uint32_t rival, int rival_jobs) {
   struct drm_npu_ctx_create on_core_0 = {.priority = DRM_NPU_PRIORITY_NORMAL, .core_mask = 1};
@@ -110,14 +110,14 @@ static unsigned progress_beside(uint32_t own, int jobs, uint32_t rival, int riva
   return done;
 }
 
-/* The card has all of them when it begins, so the order is that of its arbiter (section 4.2 of hardware.md). */
+/* The card has all of them at the start, so the order is that of its arbiter (section 4.2 of hardware.md). */
 static void equal_contexts_share_a_core(void **state) {
   (void)state;
   assert_in_range(progress_beside(DRM_NPU_PRIORITY_HIGH, RING_JOBS, DRM_NPU_PRIORITY_HIGH, RING_JOBS), RING_JOBS - 1,
                   RING_JOBS);
 }
 
-/* The higher one is served first, but 8 arbitrations make up for each step of priority: nobody starves. */
+/* A higher priority is served first, but waiting 8 arbitrations raises a job by one priority: none starves. */
 static void low_priority_is_slow_but_not_starved(void **state) {
   (void)state;
   assert_int_equal(progress_beside(DRM_NPU_PRIORITY_HIGH, RING_JOBS, DRM_NPU_PRIORITY_REALTIME, RING_JOBS), 30 / 8);
@@ -126,7 +126,7 @@ static void low_priority_is_slow_but_not_starved(void **state) {
   assert_int_equal(progress_beside(DRM_NPU_PRIORITY_LOW, MOST, DRM_NPU_PRIORITY_HIGH, RING_JOBS), 30 / 16);
 }
 
-/* Nor do they where the driver gives the card more of them meanwhile: if it is late, the first one goes on. */
+/* No job starves if the driver adds more jobs meanwhile: if it is late, the first context continues. */
 static void low_priority_is_not_starved_by_many(void **state) {
   (void)state;
   assert_in_range(progress_beside(DRM_NPU_PRIORITY_LOW, MOST, DRM_NPU_PRIORITY_REALTIME, MOST), 1, MOST);
@@ -174,7 +174,7 @@ static void core_jobs(uint64_t jobs[DRM_NPU_MAX_CORES]) {
   memcpy(jobs, status.jobs, sizeof(status.jobs));
 }
 
-/* Jobs keep to the cores of their context, and to fewer if they say so. */
+/* Jobs run on the cores of their context, or on fewer if they request it. */
 static void jobs_keep_to_their_cores(void **state) {
   struct drm_npu_dev_info info;
   struct race race;

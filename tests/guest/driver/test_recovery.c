@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A card that misbehaves: each step of recovery is taken when it is needed, costs the guilty, and nobody else. */
+/* A card that misbehaves: each step of recovery happens when needed, and fails only the jobs at fault. */
 #include <errno.h>
 #include <linux/netlink.h>
 #include <poll.h>
@@ -20,13 +20,13 @@
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
 #define TIMEOUT_MS 200
 #define DEFAULT_TIMEOUT_MS 5000
-/* The watchdog does not look before a wait of these tests gives up: what is noticed was noticed without it. */
+/* The waits of these tests end before a check of the watchdog, so they show detection without it. */
 #define BLIND_MS (10 * FOREVER_MS)
 
 static int fd;
 static struct bo bo;
 static struct stream nops, slow;
-static uint32_t bad, good; /* contexts: who is hit, and a bystander */
+static uint32_t bad, good; /* contexts: one with the fault, and a bystander */
 
 static int set_up(void **state) {
   uint32_t ctx;
@@ -37,13 +37,13 @@ static int set_up(void **state) {
   ctx = ctx_create(fd);
   calibrate(fd, ctx);
   ctx_destroy(fd, ctx);
-  /* Not before: nobody knows how long these jobs take. */
+  /* Not earlier: the run time of these jobs is unknown. */
   set_parameter("timeout_ms", TIMEOUT_MS);
-  set_parameter("busywait_us", 0); /* a waiter that looks for itself would not miss an interrupt */
+  set_parameter("busywait_us", 0); /* a polling waiter would not miss an interrupt */
   stream_create(fd, 8, &nops);
   for (int i = 0; i < 8; i++) stream_nop(&nops, 0);
   stream_create(fd, 1, &slow);
-  stream_slow_copy(&slow, 1, 50); /* far less than the timeout: a busy host may look like a hang */
+  stream_slow_copy(&slow, 1, 50); /* far below the timeout: a busy host may look like a hang */
   bo_create_mapped(fd, 4096, DRM_NPU_BO_CARD, &bo);
   bad = ctx_create(fd);
   good = ctx_create(fd);
@@ -87,7 +87,7 @@ static uint64_t submit_nops(uint32_t ctx) {
   return submit(fd, ctx, &job);
 }
 
-/* A job of `bad` stands still because of a fault. */
+/* A job of `bad` hangs because of a fault. */
 static uint64_t stand_still(const char *fault) {
   uint64_t seqno;
 
@@ -109,7 +109,7 @@ static struct counts counts(uint32_t ctx) {
   return (struct counts){query.errors, query.victims};
 }
 
-/* The counters of both contexts since `before`. */
+/* Changes of both contexts' counters since `before`. */
 static void assert_guilt(const struct counts before[2], uint64_t errors, uint64_t victims) {
   struct counts b = counts(bad), g = counts(good);
 
@@ -144,7 +144,7 @@ static void a_hanging_job_is_aborted(void **state) {
   assert_int_equal(resets(), had);
 }
 
-/* Another file's job waits for the core of a job that hangs, and ends with its context. */
+/* Another file's job waits for the core of a hung job, and ends with its context. */
 static void a_job_that_never_began_takes_no_time(void **state) {
   struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
   const int other = npu_open();
@@ -169,7 +169,7 @@ static void a_job_that_never_began_takes_no_time(void **state) {
   ctx_destroy(other, args.ctx_id);
   snprintf(busy, sizeof(busy), "drm-engine-core%d", __builtin_ctz(args.core_mask));
   snprintf(cycles, sizeof(cycles), "qnpu-cycles-core%d", __builtin_ctz(args.core_mask));
-  /* Unless the host was so slow that the watchdog has made room for it. */
+  /* Unless the host was so slow that the watchdog has killed the hung job. */
   if (!fdinfo_number(other, cycles)) assert_int_equal(fdinfo_number(other, busy), 0);
   assert_killed(seqno, NPU_STATUS_ABORTED);
   stream_destroy(other, &own);
@@ -193,7 +193,7 @@ static void a_stuck_core_is_reset(void **state) {
   assert_int_equal(resets(), had);
 }
 
-/* A job of `good` that goes on for very long, and is on its core on return. */
+/* Submits a very long job of `good`, and waits until it is on its core. */
 static uint64_t go_on_for_ever(void) {
   struct stream forever;
   struct job job;
@@ -206,7 +206,7 @@ static uint64_t go_on_for_ever(void) {
   job_region(&job, &sign, RW);
   job_region(&job, &bo, RW);
   stream_fill(&forever, 0, 0, 1, 1);
-  /* One command can only have so many bytes, which a fast host has copied in seconds. */
+  /* The size of one command is limited, and a fast host copies that in seconds. */
   for (int i = 1; i < 64; i++) stream_slow_copy(&forever, 1, FOREVER_MS);
   job_gdma(&job, &forever);
   job.args.flags = DRM_NPU_JOB_EXPLICIT;
@@ -222,7 +222,7 @@ static uint64_t go_on_for_ever(void) {
   return seqno;
 }
 
-/* The reset costs the job on the other core, but none of those that wait. */
+/* The reset cancels the job on the other core, but no waiting jobs. */
 static void a_card_that_does_not_reset_a_core_is_reset(void **state) {
   struct counts before[2] = {counts(bad), counts(good)};
   uint64_t seqno, next, hit, others[4];
@@ -256,7 +256,7 @@ static void sixteen_others_wait_in_the_arbiter(void **state) {
   struct job job;
 
   (void)state;
-  /* Their own jobs' time must not be over on a busy host. */
+  /* Their jobs' time limits must not expire on a busy host. */
   set_parameter("timeout_ms", BLIND_MS);
   for (int i = 0; i < CROWD; i++) ctx[i] = ctx_create(fd);
   set_parameter("timeout_ms", TIMEOUT_MS);
@@ -280,7 +280,7 @@ static void sixteen_others_wait_in_the_arbiter(void **state) {
   assert_int_equal(resets(), had);
 }
 
-/* Contexts take their watchdog's time over when they are created. */
+/* Contexts sample the timeout of their watchdog when they are created. */
 static void contexts_anew(unsigned timeout_ms) {
   set_parameter("timeout_ms", timeout_ms);
   ctx_destroy(fd, bad);
@@ -297,7 +297,7 @@ static void a_lost_interrupt_is_noticed(void **state) {
   fault_set("lost-interrupts", 1);
   run_nop(fd, good);
   run_nop(fd, good);
-  /* That of an event, too: the end of an invalidation, which the end of a context asks for. */
+  /* Also the interrupt of an event: the end of an invalidation, which destroying a context requests. */
   for (int i = 0; i < 3; i++) {
     struct bo more;
 
@@ -312,7 +312,7 @@ static void a_lost_interrupt_is_noticed(void **state) {
   assert_int_equal(resets(), had);
 }
 
-/* The result of one job is unknown, that of the others is not; a reset settles it. */
+/* The result of one job is unknown, the others' results are known; a reset follows. */
 static void a_completion_that_cannot_be_true(void **state) {
   static const char *const kinds[] = {"corrupt-id", "corrupt-status", "corrupt-phase"};
   struct counts before[2] = {counts(bad), counts(good)};
@@ -326,7 +326,7 @@ static void a_completion_that_cannot_be_true(void **state) {
     fault_set(kinds[i], 1);
     hit = submit_nops(bad);
     for (int k = 0; k < 10; k++) behind[k] = submit_nops(bad);
-    fault_wait(kinds[i]); /* or it would hit whoever is done first */
+    fault_wait(kinds[i]); /* or the next job to finish would be hit */
     for (int k = 0; k < 10; k++) run_nop(fd, good);
     wait_result(fd, bad, hit, &wait);
     assert_int_equal(wait.error, -EIO);
@@ -377,7 +377,7 @@ static void a_hot_card_goes_on(void **state) {
   fault_set("temperature", 101000);
   npu_status(fd, &info);
   assert_int_equal(info.temperature_mc, 101000);
-  assert_true(info.clock_khz <= card.clock_khz / 2); /* less where the driver saves power besides */
+  assert_true(info.clock_khz <= card.clock_khz / 2); /* less if the driver saves power */
   wait_ok(fd, bad, job.args.seqno);
   fault_set("temperature", 0);
   npu_status(fd, &info);
@@ -398,7 +398,7 @@ static void a_fatal_error_is_a_reset(void **state) {
   assert_int_equal(resets(), had + 1);
 }
 
-/* Losing the card */
+/* Loss of the card */
 
 static int listen_uevents(void) {
   struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = 1};
@@ -409,7 +409,7 @@ static int listen_uevents(void) {
   return sock;
 }
 
-/* Waits for the event of a node that says so. */
+/* Waits for this uevent of a node. */
 static void wait_uevent(int sock, const char *variable) {
   int64_t end = now_ms() + FOREVER_MS;
 
@@ -451,7 +451,7 @@ static void assert_everything_is_enodev(uint32_t ctx, uint64_t seqno) {
   *(volatile uint8_t *)bo.map = 1; /* harmless */
 }
 
-/* With faults cleared, a new start makes the card usable again. */
+/* With faults cleared, a rebind makes the card usable again. */
 static void start_again(const char *address) {
   assert_int_equal(tear_down(NULL), 0);
   card_unbind(address);
@@ -494,7 +494,7 @@ static void a_dead_card_is_lost(void **state) {
   lose_card("dead", false);
 }
 
-/* Whoever waits is woken with the error. */
+/* Waiters are woken with the error. */
 static void waiters_learn_of_the_loss(void **state) {
   struct drm_npu_wait wait;
   char address[32];

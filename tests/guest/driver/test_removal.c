@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The card is taken from under its users, or reset under them. Argument: how often (10). */
+/* The card is unbound or reset while in use. Argument: rounds (10). */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -32,15 +32,14 @@ static int set_up(void **state) {
   return close(fd);
 }
 
-/* A file with everything in use: buffers of both kinds, mapped, memory of the process, a fence page, jobs on the way.
- */
+/* A file with everything in use: buffers of both kinds, mapped, user memory, a fence page, jobs in flight. */
 struct user {
   int fd;
   uint32_t ctx;
   uint32_t syncobj;
   uint64_t first, last;
   struct bo card, system, pinned;
-  uint8_t *memory; /* behind the last one */
+  uint8_t *memory; /* pinned by the last buffer */
   struct stream stream;
   volatile struct npu_fence *fence;
 };
@@ -70,7 +69,7 @@ static void user_start(struct user *user) {
   stream_slow_copy(&user->stream, 1, FOREVER_MS);
   stream_nop(&user->stream, 0);
 
-  /* The first never ends by itself, the others are empty. */
+  /* The first job is endless, the others are empty. */
   job_init(&job);
   job_gdma(&job, &user->stream);
   job_region(&job, &user->system, RW);
@@ -118,7 +117,7 @@ static void everything_ends_with_the_device(void **state) {
     if (i & 1) user_wait_for_core(&user);
     card_unbind(device);
 
-    /* Calls fail, nothing hangs, nothing that was mapped kills who touches it. */
+    /* Calls fail without hangs, and accesses to mappings do not kill the process. */
     assert_int_equal(raw_ioctl(user.fd, DRM_IOCTL_NPU_DEV_QUERY, &query), -ENODEV);
     assert_int_equal(raw_bo_create(user.fd, 4096, DRM_NPU_BO_CARD, &bo), -ENODEV);
     assert_int_equal(raw_wait(user.fd, user.ctx, user.last, 0, &wait), -ENODEV);
@@ -136,7 +135,7 @@ static void everything_ends_with_the_device(void **state) {
   }
 }
 
-/* Makes and frees buffers in system memory of ever other sizes, up to 32 MiB, until the device is gone. */
+/* Creates and frees system buffers of different sizes, up to 32 MiB, until the device is gone. */
 struct churner {
   pthread_t thread;
   int fd;
@@ -163,9 +162,9 @@ static void *churn(void *arg) {
 }
 
 /*
- * Allocations and releases go on while the device is unbound: each ends with a buffer or with ENODEV, the unbind ends,
- * and the card comes back. A stress of luck: a mapping that outlives the driver (DMA-API tells, on the debug kernel) is
- * what it is there for, but no run has provoked one.
+ * Allocations and releases race with the unbind: each ends with a buffer or with ENODEV, the unbind ends, and the card
+ * comes back. A random stress test: it looks for a mapping that outlives the driver (reported by DMA-API on the debug
+ * kernel), which no run has found yet.
  */
 static void memory_comes_and_goes_with_the_device(void **state) {
   (void)state;
@@ -206,7 +205,7 @@ static void probe_and_remove_without_users(void **state) {
   }
 }
 
-/* A reset costs the job on the core, and nothing else. */
+/* A reset cancels the job on the core, and no other. */
 static void a_reset_costs_one_job(void **state) {
   (void)state;
   for (int i = 0; i < rounds; i++) {
@@ -222,7 +221,7 @@ static void a_reset_costs_one_job(void **state) {
     assert_int_equal(wait.error, -ECANCELED);
     assert_int_equal(wait.fault.status, NPU_STATUS_ABORTED);
     assert_int_equal(wait.fault.engine, NPU_ENGINE_NONE);
-    /* A block of a SoC is reset by its driver only. */
+    /* Only its driver resets a block of a SoC. */
     assert_int_equal(wait.fault.cause, has_card_memory(user.fd) ? DRM_NPU_CAUSE_RESET : DRM_NPU_CAUSE_RECOVERY);
     wait_ok(user.fd, user.ctx, user.first + 1);
     wait_ok(user.fd, user.ctx, user.last);

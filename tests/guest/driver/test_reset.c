@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What users see of their memory, and of each other's, when the card is reset, answers late, or is lost and comes back.
- * Argument: resets of one test (20).
+ * Contents and isolation of users' memory when the card is reset, answers late, or is lost and comes back. Argument:
+ * resets of one test (20).
  */
 #include <drm.h>
 #include <errno.h>
@@ -29,7 +29,7 @@
 
 #define USERS 2
 #define TIMEOUT_MS 200
-#define LATE_S 12 /* a reset begins about 5 s after its cause, so the card answers later than 5 s after that */
+#define LATE_S 12 /* a reset starts about 5 s after its cause; the card answers over 5 s after that */
 
 static int rounds = 20;
 
@@ -57,7 +57,7 @@ enum {
   USER_JOB_WROTE_ELSEWHERE,
 };
 
-/* The first byte that is not `value`, or -1. */
+/* Offset of the first byte that is not `value`, or -1. */
 static long first_other(const uint8_t *p, uint64_t size, uint8_t value) {
   for (uint64_t i = 0; i < size; i++)
     if (p[i] != value) return (long)i;
@@ -72,7 +72,7 @@ static int complain(int why, uint8_t mark, long at, uint8_t found) {
   return why;
 }
 
-/* New memory is zero, what the processor writes stays, and what a job writes is where it belongs. */
+/* New memory is zero, stores of the CPU stay, and jobs write to the right addresses. */
 static int user_round(int fd, uint32_t ctx, uint64_t size, uint8_t mark) {
   struct bo bo;
   long at;
@@ -86,7 +86,7 @@ static int user_round(int fd, uint32_t ctx, uint64_t size, uint8_t mark) {
     at = first_other(bo.map, size, (uint8_t)(mark + i));
     if (at >= 0) ret = complain(USER_LOST_A_WRITE, mark, at, bo.map[at]);
   }
-  /* A reset costs the job that it meets on a core. */
+  /* A reset cancels the job on a core. */
   do {
     error = ret ? 0 : raw_fill(fd, ctx, &bo, mark);
   } while (error == -ECANCELED);
@@ -104,7 +104,7 @@ static void be_over(int signal) {
   over = 1;
 }
 
-/* Until a signal comes. Small buffers are zeroed by the processor, large ones by the card. */
+/* Runs until a signal. The CPU zeroes small buffers, the card large ones. */
 static int user(uint8_t mark, int report) {
   int fd, ret = USER_FINE;
   struct bo kept;
@@ -148,7 +148,7 @@ static void resets_lose_and_show_nothing(void **state) {
   close(fd);
 }
 
-/* Losing the card */
+/* Loss of the card */
 
 static bool is_lost(int fd) {
   struct drm_npu_dev_query query = {.type = DRM_NPU_QUERY_DEV};
@@ -163,7 +163,7 @@ static void wait_lost(int fd, bool lost) {
   }
 }
 
-/* Card memory that nobody has any more holds what was written last. */
+/* Fills all card memory, and frees it. */
 static void leave_bytes_behind(uint8_t mark) {
   int fd = npu_open();
   struct bo bo;
@@ -174,7 +174,7 @@ static void leave_bytes_behind(uint8_t mark) {
   close(fd);
 }
 
-/* Jobs that stand still have all cores, so the card cannot zero anything. */
+/* Hung jobs occupy all cores, so the card cannot zero memory. */
 static void occupy_cores(int fd) {
   struct drm_npu_dev_info info;
   struct stream stream;
@@ -194,7 +194,7 @@ static void occupy_cores(int fd) {
   bo_unmap(&stream.bo);
 }
 
-/* Memory that was given to a buffer, but not zeroed before the card was lost. */
+/* A buffer's memory that was not yet zeroed when the card was lost. */
 static void a_mapping_of_a_lost_card_shows_nothing_of_others(void **state) {
   int fd;
   struct bo bo;
@@ -207,7 +207,7 @@ static void a_mapping_of_a_lost_card_shows_nothing_of_others(void **state) {
   bo_create_mapped(fd, MIB(16), DRM_NPU_BO_CARD, &bo);
   fault_set("dead", 1);
   wait_lost(fd, true);
-  fault_set("dead", 0); /* now its memory could be read again */
+  fault_set("dead", 0); /* now its memory is readable again */
   assert_true(is_filled(bo.map, bo.size, 0));
   wait_lost(fd, false);
   assert_true(is_filled(bo.map, bo.size, 0));
@@ -222,7 +222,7 @@ static bool is_marked_lost(int fd, const struct bo *bo) {
   return info.flags & DRM_NPU_BO_LOST;
 }
 
-/* A job without effect that names all of a buffer. */
+/* A job without effect on a whole buffer. */
 static int raw_use(int fd, uint32_t ctx, const struct bo *bo, uint32_t access) {
   struct drm_npu_wait wait;
   struct stream nops;
@@ -243,7 +243,7 @@ static int raw_use(int fd, uint32_t ctx, const struct bo *bo, uint32_t access) {
   return ret;
 }
 
-/* Runs a job of a device that may get lost in any moment. Returns what says first that it has failed. */
+/* Runs a job on a device that may be lost at any moment. Returns the first step that reported a failure. */
 static int raw_run(int fd, uint32_t ctx, const struct stream *stream) {
   struct drm_npu_wait wait = {};
   struct job job;
@@ -256,8 +256,7 @@ static int raw_run(int fd, uint32_t ctx, const struct stream *stream) {
   return ret ? ret : wait.error;
 }
 
-/* Nobody unbinds anything: when the card answers again, it is used again, with empty memory. That of the system is as
- * it was. */
+/* Without an unbind the card is used again once it answers, with empty memory. System memory keeps its contents. */
 static void a_lost_card_comes_back(void **state) {
   struct bo bo, synced, sealed;
   struct stream nops;
@@ -278,7 +277,7 @@ static void a_lost_card_comes_back(void **state) {
   assert_int_equal(raw_bo_seal(fd, sealed.handle), 0);
   memset(bo.map, 0x55, bo.size);
   fault_set("dead", 1);
-  /* A device that sleeps is not looked at before it has to work. */
+  /* A suspended device is not checked before it is needed. */
   assert_int_equal(raw_run(fd, ctx, &nops), -ENODEV);
   wait_lost(fd, true);
   assert_true(is_filled(bo.map, bo.size, left));
@@ -286,13 +285,13 @@ static void a_lost_card_comes_back(void **state) {
   wait_lost(fd, false);
   assert_true(is_filled(bo.map, bo.size, left));
 
-  /* Contexts of before stay dead, buffers keep their addresses. */
+  /* Earlier contexts stay dead, buffers keep their addresses. */
   assert_int_equal(raw_run(fd, ctx, &nops), -ENODEV);
   ctx_destroy(fd, ctx);
   ctx = ctx_create(fd);
   run_nop(fd, ctx);
 
-  /* Lost contents are not computed with, until they are replaced. */
+  /* Jobs cannot use lost contents until they are replaced. */
   assert_int_equal(is_marked_lost(fd, &bo), lost);
   assert_int_equal(raw_use(fd, ctx, &bo, DRM_NPU_REGION_READ), lost ? -ENODATA : 0);
   assert_int_equal(raw_use(fd, ctx, &sealed, DRM_NPU_REGION_READ), lost ? -ENODATA : 0);
@@ -312,7 +311,7 @@ static void a_lost_card_comes_back(void **state) {
   close(fd);
 }
 
-/* Who does not want to wait for the driver's next look resets the card himself. */
+/* A user can reset the card instead of waiting for the driver's next check. */
 static void a_reset_by_the_pci_core_brings_a_lost_card_back(void **state) {
   int fd = npu_open();
 
@@ -356,8 +355,8 @@ static void a_card_that_answers_late_is_not_lost(void **state) {
 }
 
 /*
- * The order of an explicit job is its submitter's business, but what memory held before it was the buffer's is not. The
- * job that zeroes stands still, so a job that does not wait for it reads what is behind.
+ * An explicit job's submitter is responsible for its order, but must never see former contents of its buffer. The job
+ * that zeroes the buffer hangs, so a job that does not wait for it would read them.
  */
 static void an_explicit_job_waits_for_the_zeroing(void **state) {
   struct stream copy;
@@ -395,10 +394,7 @@ static void an_explicit_job_waits_for_the_zeroing(void **state) {
   close(fd);
 }
 
-/*
- * Contexts that had jobs waiting for their user's turn when the card was lost: they are dead, and take no turn of the
- * ones that are made afterwards.
- */
+/* Contexts with waiting jobs when the card was lost are dead, and must not delay new contexts. */
 static void contexts_of_before_take_no_turn(void **state) {
   struct drm_npu_dev_info info;
   uint32_t contexts[4 * NPU_MAX_CORES], half;
@@ -410,14 +406,14 @@ static void contexts_of_before_take_no_turn(void **state) {
   set_parameter("timeout_ms", DEFAULT_TIMEOUT_MS);
   fd = npu_open();
   npu_info(fd, &info);
-  half = 2 * info.cores; /* as many contexts of a user may be at work */
+  half = 2 * info.cores; /* contexts of a user that may run at a time */
   assert_true(2 * half <= info.queues);
   stream_create(fd, 8, &nops);
   for (int i = 0; i < 8; i++) stream_nop(&nops, 0);
   for (uint32_t i = 0; i < 2 * half; i++) contexts[i] = ctx_create(fd);
   fault_set("hang-after", 3);
   fault_set("hang", info.cores);
-  /* Those with the higher numbers are at work, the others wait. */
+  /* The contexts with the higher numbers run, the others wait. */
   for (uint32_t i = 0; i < 2 * half; i++) {
     job_init(&job);
     job_gdma(&job, &nops);
@@ -445,7 +441,7 @@ static long free_kib(void) {
   return kib;
 }
 
-/* Whoever holds a buffer of a card that is gone can map it and look at it again and again. */
+/* Mappings of a removed card's buffer can be created and read repeatedly. */
 static void looking_at_a_card_that_is_gone_costs_nothing(void **state) {
   enum { LOOKS = 32768 };
   struct drm_prime_handle prime = {.flags = DRM_CLOEXEC | DRM_RDWR, .fd = -1};
@@ -469,20 +465,20 @@ static void looking_at_a_card_that_is_gone_costs_nothing(void **state) {
     *(volatile uint8_t *)(map + bo.size - 1) = 1;
     assert_int_equal(munmap(map, bo.size), 0);
   }
-  /* A page each would be 128 MiB. */
+  /* One page each would be 128 MiB. */
   assert_in_range(before - free_kib() + 1000000, 0, 1000000 + 32768);
   close(prime.fd);
   close(fd);
   card_bind(address);
 }
 
-/* Touches its argument, which nobody has zeroed yet. */
+/* Touches its argument, which is not zeroed yet. */
 static void *touch(void *byte) {
   *(volatile uint8_t *)byte = 1;
   return NULL;
 }
 
-/* The cores stand still, and somebody waits in a page fault for memory to be zeroed. */
+/* All cores hang, and a page fault waits for memory to be zeroed. */
 static void an_unbind_waits_for_no_job(void **state) {
   char address[32];
   pthread_t thread;
@@ -497,7 +493,7 @@ static void an_unbind_waits_for_no_job(void **state) {
     occupy_cores(fd);
     bo_create_mapped(fd, MIB(16), DRM_NPU_BO_CARD, &bo);
     assert_int_equal(pthread_create(&thread, NULL, touch, bo.map + 4096), 0);
-    usleep(50000); /* before the driver gives up waiting for a core */
+    usleep(50000); /* before the driver's wait for a core times out */
     card_unbind(address);
     assert_int_equal(pthread_join(thread, NULL), 0);
     bo_unmap(&bo);
@@ -507,9 +503,9 @@ static void an_unbind_waits_for_no_job(void **state) {
   }
 }
 
-/* Life of fences */
+/* Lifetime of fences */
 
-/* The fence of a new buffer's zeroing, as anybody gets it who shares the buffer. */
+/* The fence of a new buffer's zeroing, as an importer of the buffer gets it. */
 static void a_zeroing_fence_outlives_the_driver(void **state) {
   struct dma_buf_export_sync_file export = {.flags = DMA_BUF_SYNC_RW, .fd = -1};
   struct drm_prime_handle prime = {.flags = DRM_CLOEXEC | DRM_RDWR, .fd = -1};
@@ -534,7 +530,7 @@ static void a_zeroing_fence_outlives_the_driver(void **state) {
   faults_clear();
   assert_int_equal(ioctl(export.fd, SYNC_IOC_FILE_INFO, &info), 0);
   assert_int_equal(info.num_fences, 1);
-  assert_true(fence.status != 0); /* signalled, one way or the other */
+  assert_true(fence.status != 0); /* signalled, with or without an error */
   close(export.fd);
   card_bind(address);
 }
@@ -551,7 +547,7 @@ int main(int argc, char **argv) {
       TEST(contexts_of_before_take_no_turn),
       TEST(looking_at_a_card_that_is_gone_costs_nothing),
   };
-  /* What the card zeroes, and who else resets it. */
+  /* Zeroing by the card and resets by others: cards only. */
   const struct CMUnitTest card_tests[] = {
       TEST(a_reset_by_the_pci_core_brings_a_lost_card_back),
       TEST(an_explicit_job_waits_for_the_zeroing),

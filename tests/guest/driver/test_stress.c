@@ -50,9 +50,9 @@ static void contexts_come_and_go(void **state) {
   }
 }
 
-/* Threads on one file; they may only tell by return value: failing is for the main thread. */
+/* Threads on one file report by return value: only the main thread may fail a test. */
 static volatile int stop;
-/* What each of the threads that meddle with each other has done. */
+/* Successful operations of each of the interfering threads. */
 static unsigned long done[4];
 
 static void *create_and_close(void *arg) {
@@ -80,7 +80,7 @@ static void *create_and_close(void *arg) {
 
 static int shared_file;
 
-/* Closes whatever handle there may be, seals, asks: others' calls must fail cleanly, not more. */
+/* Closes, seals and queries random handles: other threads' calls may only fail cleanly. */
 static void *meddle(void *arg) {
   unsigned long *closed = arg;
   int other = shared_file;
@@ -147,7 +147,7 @@ static void threads_share_a_file(void **state) {
   usage_expect(before);
 }
 
-/* A thread whose first call is one that needs the file's address space. */
+/* A thread whose first call needs the file's address space. */
 struct beginner {
   pthread_t thread;
   pthread_barrier_t *barrier;
@@ -164,7 +164,7 @@ static void *begin(void *arg) {
   return NULL;
 }
 
-/* Buffers that are made at once by the first calls of a file are in one address space: a job can use them all. */
+/* Buffers of a file's concurrent first calls are in one address space: a single job can use them all. */
 static void first_calls_of_a_file_come_at_once(void **state) {
   (void)state;
   for (int i = 0; i < rounds / 20; i++) {

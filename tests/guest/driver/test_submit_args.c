@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Submissions with wrong arguments: every one is refused, nothing is queued, and the next one works. */
+/* Submissions with wrong arguments: each is refused, no job is queued, and the next submission works. */
 #include <drm.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static int tear_down(void **state) {
   return close(fd);
 }
 
-/* A good job: region 0 is its stream, region 1 a writable buffer. */
+/* A valid job: region 0 is its stream, region 1 a writable buffer. */
 static void good(struct job *job) {
   job_init(job);
   job_gdma(job, &stream);
@@ -50,7 +50,7 @@ static uint64_t submitted(void) {
   return query.submitted;
 }
 
-/* Each line breaks one thing of a good job. */
+/* Each line makes one field of a valid job wrong. */
 #define BROKEN(expected, change)                                                          \
   do {                                                                                    \
     struct job job;                                                                       \
@@ -147,7 +147,7 @@ static void sync_fields(void **state) {
   BROKEN(-EINVAL, job.args.out_sync_count = ~0u);
   BROKEN(-ENOENT, job_in(&job, 0x7fffffff, 0));
   BROKEN(-ENOENT, job_out(&job, 0x7fffffff, 0));
-  BROKEN(-EINVAL, job_in(&job, empty, 0)); /* nothing to wait for yet */
+  BROKEN(-EINVAL, job_in(&job, empty, 0)); /* no fence yet */
   BROKEN(-EINVAL, (job_out(&job, empty, 0), job.out[0].flags = 1));
   BROKEN(-EINVAL, (job_in(&job, empty, 0), job.in[0].flags = 1));
   BROKEN(-EINVAL, (job_out(&job, empty, 0), job.args.sync_stride = 8));
@@ -186,7 +186,7 @@ static void submit_fields(void **state) {
   assert_int_equal(submitted(), before);
 }
 
-/* Elements may be larger than this version knows, if the rest is zero. */
+/* Elements may be larger than in this version if the rest is zero. */
 static void larger_elements(void **state) {
   struct {
     struct drm_npu_job job;
@@ -204,7 +204,7 @@ static void larger_elements(void **state) {
   assert_int_equal(submit_args(&args), -EINVAL);
 }
 
-/* A submission is queued as a whole or not at all. */
+/* A submission is queued completely or not at all. */
 static void the_last_of_many_is_wrong(void **state) {
   struct drm_npu_job jobs[8];
   struct drm_npu_submit args = {.ctx_id = ctx, .jobs = (uintptr_t)jobs, .job_count = 8, .job_stride = sizeof(jobs[0])};
@@ -222,7 +222,7 @@ static void the_last_of_many_is_wrong(void **state) {
   assert_int_equal(bo.map[0], 0);
 }
 
-/* The numbers are written back: memory that cannot be written is found before anything is queued. */
+/* The numbers are written back: unwritable memory is detected before any job is queued. */
 static void jobs_in_read_only_memory(void **state) {
   struct drm_npu_submit args = {.ctx_id = ctx, .job_count = 1, .job_stride = sizeof(struct drm_npu_job)};
   uint64_t before = submitted();
@@ -268,7 +268,7 @@ static void more_syncs_than_fit(void **state) {
   syncobj_destroy(fd, syncobj);
 }
 
-/* Each point of a timeline makes the next one slower: a submission may have 256 of them, over all its jobs. */
+/* Each timeline point slows down the next one, so a submission may have at most 256 over all its jobs. */
 static void more_points_than_a_submission_may_signal(void **state) {
   static struct drm_npu_sync points[257];
   uint32_t timeline = syncobj_create(fd), binary = syncobj_create(fd);
@@ -289,7 +289,7 @@ static void more_points_than_a_submission_may_signal(void **state) {
   jobs[0].sync_stride = jobs[2].sync_stride = sizeof(points[0]);
   assert_int_equal(submit_args(&args), -EINVAL);
   assert_int_equal(submitted(), before);
-  points[210] = (struct drm_npu_sync){.handle = binary}; /* which does not count */
+  points[210] = (struct drm_npu_sync){.handle = binary}; /* a binary syncobj, which does not count */
   assert_int_equal(submit_args(&args), 0);
   assert_int_equal(raw_wait(fd, ctx, jobs[2].seqno, FOREVER_MS, &wait), 0);
   assert_int_equal(wait.error, 0);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system goes to sleep, up to the point where all devices sleep (pm_test: devices), with jobs on the card and
- * behind them. They end before, or are cancelled; all memory is as it was. Needs a board whose own devices survive
- * that: npu-vm
- * --sleep.
+ * System suspend, up to the point where all devices are suspended (pm_test: devices), with running and waiting jobs.
+ * They finish or are cancelled first; all memory keeps its contents. Needs a board whose other devices support it:
+ * npu-vm --sleep.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -35,7 +34,7 @@ static unsigned long read_number(const char *path) {
   return number;
 }
 
-/* 0, or why it stayed awake. */
+/* 0, or the errno of the failed suspend. */
 static int sleep_and_wake(void) {
   unsigned long slept = read_number("/sys/power/suspend_stats/success");
   int ret = try_write_file("/sys/power/state", "mem");
@@ -57,7 +56,7 @@ static int set_up(void **state) {
   return close(fd);
 }
 
-/* Jobs one behind the other, each of which adds its byte to a card buffer; memory of all kinds with contents. */
+/* A chain of jobs, each of which adds its byte to a card buffer; memory of all kinds with contents. */
 struct user {
   int fd;
   uint32_t ctx, syncobj;
@@ -116,7 +115,7 @@ static void check_sealed(struct user *user, int number) {
   stream_destroy(user->fd, &copy);
 }
 
-/* Everything ran once, nothing failed, everything is as it was. */
+/* Each job ran once without error, and all memory is unchanged. */
 static void user_finish(struct user *user, int number) {
   struct drm_npu_ctx_query query;
 
@@ -135,7 +134,7 @@ static void user_finish(struct user *user, int number) {
   close(user->fd);
 }
 
-/* Other drivers may wait for fences before they sleep: none of a job that can end depends on the end of the sleep. */
+/* Other drivers may wait for fences before they suspend: jobs that can finish must not depend on the resume. */
 static void jobs_end_before_the_system_sleeps(void **state) {
   static struct user users[USERS];
 
@@ -160,8 +159,7 @@ static void is_cancelled(int fd, uint32_t ctx, uint64_t seqno) {
   assert_int_equal(wait.error, -ECANCELED);
 }
 
-/* The driver waits for it for some seconds, then it is cancelled, with the jobs behind it and those that wait for it.
- */
+/* The driver waits some seconds for this job, then cancels it, with later jobs and dependent ones. */
 static void a_job_that_does_not_end_keeps_nobody_awake(void **state) {
   int fd = npu_open();
   uint32_t ctx = ctx_create(fd), other = ctx_create(fd), syncobj = syncobj_create(fd);
@@ -174,7 +172,7 @@ static void a_job_that_does_not_end_keeps_nobody_awake(void **state) {
   (void)state;
   bo_create(fd, 4096, DRM_NPU_BO_SYSTEM, &bo);
   stream_create(fd, 64, &stream);
-  for (int i = 0; i < 64; i++) stream_slow_copy(&stream, 1, FOREVER_MS); /* one is over in seconds on a fast host */
+  for (int i = 0; i < 64; i++) stream_slow_copy(&stream, 1, FOREVER_MS); /* one ends in seconds on a fast host */
   job_init(&job);
   job_gdma(&job, &stream);
   job_region(&job, &bo, RW);
@@ -214,7 +212,7 @@ static void an_idle_card_sleeps(void **state) {
   }
 }
 
-/* Firmware refuses a block its clock after sleep: jobs end, calls fail; it is back as soon as firmware gives in. */
+/* Firmware refuses a block its clock at resume: jobs end, calls fail; the block works again once firmware allows it. */
 static void a_block_that_does_not_wake_up_is_lost_until_it_does(void **state) {
   int fd = npu_open(), other = npu_open();
   uint32_t ctx = ctx_create(fd);
@@ -249,7 +247,7 @@ static void a_block_that_does_not_wake_up_is_lost_until_it_does(void **state) {
   close(other);
 }
 
-/* What is refused for ever would fail whatever comes next. */
+/* A permanent refusal would fail all following tests. */
 static int grant_clock(void **state) {
   (void)state;
   fault_set("clock", 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sync files out of and into syncobjs: they order jobs of different files, can be polled, and carry errors; points
- * of timelines as well as binary ones, and whole arrays of both.
+ * Sync files from and to syncobjs: they order jobs of different files, support poll, and carry errors; with binary
+ * syncobjs, timeline points, and arrays of both.
  */
 #include <drm.h>
 #include <errno.h>
@@ -57,7 +57,7 @@ static void import_file(int file, uint32_t syncobj, int sync_file) {
   assert_int_equal(raw_ioctl(file, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &args), 0);
 }
 
-/* A point of a timeline goes through a binary syncobj: sync files know no points. */
+/* Sync files have no points, so a timeline point is transferred through a binary syncobj. */
 static void transfer(int file, uint32_t from, uint64_t from_point, uint32_t to, uint64_t to_point) {
   struct drm_syncobj_transfer args = {
       .src_handle = from, .dst_handle = to, .src_point = from_point, .dst_point = to_point};
@@ -80,7 +80,7 @@ static bool file_signals(int sync_file, int ms) {
 
 /* Jobs */
 
-/* Of the other file: works, or fails. */
+/* A job of the other file, which succeeds or fails. */
 struct other_job {
   struct stream stream;
   struct bo bo;
@@ -265,7 +265,7 @@ static void merged_files_carry_errors(void **state) {
   job_out(&held.job, b, 0);
   job_in(&job, in, 0);
   submit_held(other, other_ctx, &held.job);
-  /* This one stands still in another way, so that it goes on before. */
+  /* Another kind of hang, so that this one can continue earlier. */
   fault_set("stuck-abort", 1);
   submit(other, second_ctx, &wrong.job);
   fault_wait("stuck-abort");
@@ -326,7 +326,7 @@ static void arrays_of_syncobjs(void **state) {
   ctx_destroy(fd, patient);
 }
 
-/* A point that nobody has submitted yet is no fence to wait for. */
+/* A point without a submission has no fence to wait for. */
 static void points_of_the_future_are_refused(void **state) {
   uint32_t timeline = syncobj_create(fd);
   struct stream stream;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers shared between two cards: jobs of both, in the order that implicit fences give them, and cards that go. */
+/* Buffers shared between two cards: jobs of both, ordered by implicit fences, and removal of either card. */
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ struct card {
 static struct card cards[2];
 static int seal_rounds = 2000;
 
-/* The node of a card can have another number after it was bound anew. */
+/* A rebind may give the card another node number. */
 static bool card_try_open(struct card *card) {
   for (int number = 0; number < 64; number++) {
     struct drm_npu_dev_info info;
@@ -64,7 +64,7 @@ static bool card_try_open(struct card *card) {
   return false;
 }
 
-/* The node of a card that was plugged in comes a moment later. */
+/* The node of a plugged card appears a moment later. */
 static void card_open(struct card *card) {
   for (int tries = 0; tries < 1000; tries++) {
     if (card_try_open(card)) return;
@@ -75,7 +75,7 @@ static void card_open(struct card *card) {
 
 static int set_up(void **state) {
   (void)state;
-  set_parameter("budget_ms", 0); /* jobs of hours would not begin where the card takes its modelled time */
+  set_parameter("budget_ms", 0); /* jobs of hours would exceed the budget of modelled time */
   for (int i = 0; i < 2; i++) card_open(&cards[i]);
   calibrate(cards[0].fd, cards[0].ctx);
   return 0;
@@ -95,7 +95,7 @@ static struct drm_npu_bo_info info_of(const struct card *card, const struct bo *
   return info;
 }
 
-/* From one card's file to the other's. */
+/* Exports from one card's file, imports into the other's. */
 static void share(const struct card *from, const struct bo *bo, const struct card *to, struct bo *shared) {
   struct drm_prime_handle out = {.handle = bo->handle, .flags = DRM_CLOEXEC | DRM_RDWR}, in = {0};
   struct drm_npu_bo_info info;
@@ -109,7 +109,7 @@ static void share(const struct card *from, const struct bo *bo, const struct car
   *shared = (struct bo){.handle = in.handle, .size = info.size, .va = info.va, .mmap_offset = info.mmap_offset};
 }
 
-/* A job that fills a buffer, perhaps after a while; returns its number. */
+/* A job that fills a buffer, optionally after a delay; returns its number. */
 static uint64_t start_fill(const struct card *card, const struct bo *bo, uint8_t value, uint32_t delay_ms) {
   struct stream stream;
   struct job job;
@@ -146,7 +146,7 @@ static uint64_t start_copy(const struct card *card, const struct bo *from, const
   return seqno;
 }
 
-/* What the card sees in a buffer. */
+/* Contents of a buffer as the card reads them. */
 static void expect_filled(const struct card *card, const struct bo *bo, uint8_t value) {
   struct bo out;
 
@@ -169,7 +169,7 @@ static void both_cards_use_one_buffer(void **state) {
       wait_ok(maker->fd, maker->ctx, start_fill(maker, &bo, 0x11, 0));
       share(maker, &bo, other, &shared);
       assert_int_equal(info_of(other, &shared).flags, DRM_NPU_BO_SYSTEM | DRM_NPU_BO_IMPORTED);
-      /* A card buffer has come to where both reach it. */
+      /* The card buffer has moved to system memory, which both reach. */
       assert_int_equal(info_of(maker, &bo).flags, k ? DRM_NPU_BO_SYSTEM : DRM_NPU_BO_CARD | DRM_NPU_BO_EVICTED);
       expect_filled(other, &shared, 0x11);
       wait_ok(other->fd, other->ctx, start_fill(other, &shared, 0x22, 0));
@@ -178,7 +178,7 @@ static void both_cards_use_one_buffer(void **state) {
       expect_filled(other, &shared, 0x33);
       assert_int_equal(raw_bo_seal(maker->fd, bo.handle), -EBUSY);
 
-      /* Alone again, it goes home with the next job. */
+      /* Without attachments it returns with the next job. */
       bo_destroy(other->fd, &shared);
       for (int tries = 0; tries < 100; tries++) {
         expect_filled(maker, &bo, 0x33);
@@ -191,7 +191,7 @@ static void both_cards_use_one_buffer(void **state) {
   }
 }
 
-/* Another device could write it, and nobody would know. */
+/* Another device could write it unnoticed. */
 static void a_sealed_buffer_is_not_lent(void **state) {
   struct drm_prime_handle out = {.flags = DRM_CLOEXEC | DRM_RDWR}, in = {0};
   struct drm_npu_bo_wait wait = {0};
@@ -215,7 +215,7 @@ static void a_sealed_buffer_is_not_lent(void **state) {
   }
 }
 
-/* A job of one card waits for that of the other that writes what it reads, without a word from the program. */
+/* A job of one card waits for the other card's job that writes its input, by implicit fences only. */
 static void fences_go_across(void **state) {
   struct bo bo, shared, out;
 
@@ -228,8 +228,8 @@ static void fences_go_across(void **state) {
     uint64_t fill, copy, refill;
 
     fill = start_fill(&cards[0], &bo, value, 300);
-    copy = start_copy(&cards[1], &shared, &out);  /* reads after that, */
-    refill = start_fill(&cards[0], &bo, 0xee, 0); /* and is not overtaken by who writes next */
+    copy = start_copy(&cards[1], &shared, &out);  /* reads afterwards, */
+    refill = start_fill(&cards[0], &bo, 0xee, 0); /* and is not overtaken by the next writer */
     wait_ok(cards[1].fd, cards[1].ctx, copy);
     wait_ok(cards[0].fd, cards[0].ctx, fill);
     wait_ok(cards[0].fd, cards[0].ctx, refill);
@@ -242,13 +242,13 @@ static void fences_go_across(void **state) {
   bo_destroy(cards[0].fd, &bo);
 }
 
-/* Pulling takes the kernel 5 s: one kind of buffer must do. */
+/* Pulling takes the kernel 5 s: one kind of buffer is enough. */
 enum way { UNBOUND, PULLED };
 
-/* The machine counts its slots as the bus does. */
+/* The machine numbers its slots like the bus. */
 static int slot_of(const struct card *card) { return strcmp(card->device, cards[card == &cards[0]].device) > 0; }
 
-/* Returns when the driver has let it go. */
+/* Returns when the driver has released it. */
 static void goes(const struct card *card, enum way way) {
   char path[64];
 
@@ -273,8 +273,7 @@ static void comes_back(struct card *card, enum way way) {
   run_nop(card->fd, card->ctx);
 }
 
-/* The card whose memory it is goes, with a job at work: the other one still has the pages, and nobody else gets them.
- */
+/* The exporting card is removed during a job: the other card keeps the pages, which are not reused. */
 static void the_exporter_goes(void **state) {
   (void)state;
   for (int k = 0; k <= 2; k++) {
@@ -286,7 +285,7 @@ static void the_exporter_goes(void **state) {
     share(&cards[0], &bo, &cards[1], &shared);
     start_fill(&cards[0], &bo, 0x51, 2000);
     goes(&cards[0], k / 2);
-    /* Whoever asks for memory now does not get that of the buffer. */
+    /* New allocations must not get the pages of the buffer. */
     for (int i = 0; i < 32; i++) {
       noise[i] = mmap(NULL, MIB(2), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       assert_ptr_not_equal(noise[i], MAP_FAILED);
@@ -307,7 +306,7 @@ static void the_exporter_goes(void **state) {
   }
 }
 
-/* The card that has borrowed it goes: its jobs end, and the maker goes on. */
+/* The importing card is removed: its jobs end, and the exporter continues. */
 static void the_importer_goes(void **state) {
   (void)state;
   for (int k = 0; k <= 2; k++) {
@@ -321,7 +320,7 @@ static void the_importer_goes(void **state) {
     /* Waits for the job of the other card, which has ended with it. */
     wait_ok(cards[0].fd, cards[0].ctx, start_fill(&cards[0], &bo, 0x73, 0));
     expect_filled(&cards[0], &bo, 0x73);
-    /* The card is off the buffer, though its file is still open: nothing holds it in system memory. */
+    /* The card is detached, though its file is still open: the buffer may leave system memory. */
     assert_int_equal(info_of(&cards[0], &bo).flags, kinds[k % 2]);
     out.handle = shared.handle;
     assert_int_equal(raw_ioctl(cards[1].fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), -ENODEV);
@@ -332,7 +331,7 @@ static void the_importer_goes(void **state) {
   }
 }
 
-/* Somebody who imports what the other card works on. */
+/* A process that imports a buffer in use by the other card. */
 struct importer {
   int dma_buf;
   pthread_t thread;
@@ -363,7 +362,7 @@ static char state_of(pid_t tid) {
   return state;
 }
 
-/* An import waits for the other card's job, but can be interrupted, and keeps nobody from either card. */
+/* An import waits for the other card's job, is interruptible, and blocks no other user of either card. */
 static void an_import_can_be_interrupted(void **state) {
   struct sigaction action = {.sa_handler = on_signal};
   struct drm_prime_handle out = {.flags = DRM_CLOEXEC | DRM_RDWR};
@@ -378,7 +377,7 @@ static void an_import_can_be_interrupted(void **state) {
   out.handle = bo.handle;
   assert_int_equal(raw_ioctl(cards[0].fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &out), 0);
   importer.dma_buf = out.fd;
-  seqno = start_fill(&cards[0], &bo, 0x11, 10000000); /* until its context is destroyed */
+  seqno = start_fill(&cards[0], &bo, 0x11, 10000000); /* ends with its context */
   assert_int_equal(pthread_create(&importer.thread, NULL, import_it, &importer), 0);
   for (int tries = 0; !importer.tid || state_of(importer.tid) != 'S'; tries++) {
     if (tries > FOREVER_MS / 10)
@@ -399,7 +398,7 @@ static void an_import_can_be_interrupted(void **state) {
   assert_int_equal(importer.ret, -EINTR);
   assert_int_equal(raw_wait(cards[0].fd, cards[0].ctx, seqno, 0, &wait), -ETIME);
 
-  /* And ends with the job. */
+  /* It also ends with the job. */
   importer.ret = 1;
   importer.tid = 0;
   assert_int_equal(pthread_create(&importer.thread, NULL, import_it, &importer), 0);
@@ -416,7 +415,7 @@ static void an_import_can_be_interrupted(void **state) {
   bo_destroy(cards[0].fd, &bo);
 }
 
-/* What the other card has is not sealed, whatever becomes of the handle meanwhile. */
+/* A buffer that the other card has imported cannot be sealed, even while handles are closed. */
 struct sealer {
   uint32_t handle;
   pthread_barrier_t *barrier;
@@ -470,7 +469,7 @@ static void quotas_and_figures_are_each_cards_own(void **state) {
   bo_destroy(cards[0].fd, &bo);
 }
 
-/* Argument: rounds of the race of sealing and closing. */
+/* Argument: rounds of the race between sealing and closing. */
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(both_cards_use_one_buffer),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory allocations of the kernel fail at random in the middle of every call: calls fail cleanly, nothing is lost, all
- * works afterwards. Needs a kernel with CONFIG_FAILSLAB. Argument: rounds (300).
+ * Kernel allocations fail at random during every call: calls fail cleanly, nothing leaks, and all calls work
+ * afterwards. Needs a kernel with CONFIG_FAILSLAB. Argument: rounds (300).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 static int rounds = 300;
 
-/* Switching it off is a call that may fail, too; its file is opened while nothing fails. */
+/* Opened in advance, since a call to switch it off might fail, too. */
 static void faults(int on) {
   static int switch_fd = -1;
 
@@ -32,7 +32,7 @@ static void faults(int on) {
   for (int tries = 0; pwrite(switch_fd, on ? "1" : "0", 1, 0) != 1; tries++) assert_true(tries < 1000);
 }
 
-/* All calls in a row, each of which may fail, with what the earlier ones gave. Returns how many failed. */
+/* Makes all calls in a row, with the results of earlier ones; each may fail. Returns the number of failures. */
 static int all_calls(int fd, const struct stream *stream) {
   struct drm_npu_ctx_create ctx = {.priority = DRM_NPU_PRIORITY_NORMAL};
   struct drm_npu_wait wait;
@@ -51,7 +51,7 @@ static int all_calls(int fd, const struct stream *stream) {
     void *map = mmap(NULL, system.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, system.mmap_offset);
 
     failed += map == MAP_FAILED;
-    /* munmap() allocates, too: where that fails the mapping stays, and keeps the buffer. */
+    /* munmap() allocates, too: after a failure the mapping stays, and keeps the buffer. */
     while (map != MAP_FAILED && munmap(map, system.size)) assert_int_equal(errno, ENOMEM);
   }
   if (has_ctx && has_card && has_system) {
@@ -62,7 +62,7 @@ static int all_calls(int fd, const struct stream *stream) {
     failed += raw_submit(fd, ctx.ctx_id, &job) != 0;
     if (job.args.seqno) assert_int_equal(raw_wait(fd, ctx.ctx_id, job.args.seqno, FOREVER_MS, &wait), 0);
   }
-  /* What ends something never fails. */
+  /* Calls that release something never fail. */
   if (has_card) assert_int_equal(raw_gem_close(fd, card.handle), 0);
   if (has_system) assert_int_equal(raw_gem_close(fd, system.handle), 0);
   if (has_pinned) assert_int_equal(raw_gem_close(fd, userptr.handle), 0);
@@ -90,7 +90,7 @@ static void failing_allocations_leave_nothing(void **state) {
   usage_expect(before);
   stream_destroy(fd, &stream);
   close(fd);
-  /* Otherwise this test tests nothing. */
+  /* Otherwise the test is void. */
   assert_true(failed > rounds / 4);
 }
 

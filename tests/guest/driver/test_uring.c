@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Submission through io_uring: results, floods of jobs (argument: how many, 4096), all kinds of rings, rings and
- * processes that end with requests in flight, and submitters that are never made to wait.
+ * Submission through io_uring: results, floods of jobs (argument: their number, 4096), all kinds of rings, rings and
+ * processes that end with requests in flight, and submitters that must not block.
  */
 #include <errno.h>
 #include <glob.h>
@@ -25,7 +25,7 @@
 #include "tests/guest/driver/usage.h"
 
 #define RW (DRM_NPU_REGION_READ | DRM_NPU_REGION_WRITE)
-#define MAX_IN_FLIGHT 64 /* of one context */
+#define MAX_IN_FLIGHT 64 /* per context */
 
 #ifndef IORING_SETUP_SINGLE_ISSUER
 #define IORING_SETUP_SINGLE_ISSUER (1U << 12)
@@ -50,7 +50,7 @@ static void request_init(struct request *request, uint32_t context, const struct
                                           .job_stride = sizeof(request->job.args)};
 }
 
-/* The inline command: liburing declares it without a size. */
+/* The inline command, which liburing declares without a size. */
 static void set_entry(struct io_uring_sqe *sqe, const struct drm_npu_uring_submit *entry) {
   memcpy((uint8_t *)sqe + offsetof(struct io_uring_sqe, cmd), entry, sizeof(*entry));
 }
@@ -109,7 +109,7 @@ static void failing_stream(struct stream *stream) {
   cmd->opcode = 0xfe;
 }
 
-/* Region 0 is the stream, region 1 what it moves. */
+/* Region 0 is the stream, region 1 its data. */
 static void slow_request(struct request *request, int file, uint32_t context, struct stream *stream, struct bo *bo,
                          uint32_t ms) {
   stream_create(file, 1, stream);
@@ -257,7 +257,7 @@ static void bad_arguments_are_refused(void **state) {
   stream_destroy(fd, &stream);
 }
 
-/* A job description that cannot be written is found before anything is queued, here too. */
+/* An unwritable job description is detected before any job is queued, here too. */
 static void read_only_jobs_are_refused(void **state) {
   struct drm_npu_ctx_query before, after;
   struct request request;
@@ -288,7 +288,7 @@ static void read_only_jobs_are_refused(void **state) {
 #define CONTEXTS 4
 
 static unsigned in_flight = 4096; /* a multiple of 2 * CONTEXTS */
-static int rounds = 10;           /* of the other long tests; fewer where floods are small */
+static int rounds = 10;           /* for the other long tests; fewer with small floods */
 
 static void flood(unsigned ring_flags, unsigned count) {
   struct request *requests = calloc(count, sizeof(*requests));
@@ -321,7 +321,7 @@ static void flood(unsigned ring_flags, unsigned count) {
     sum -= query.completed * (query.completed + 1) / 2;
     ctx_destroy(fd, contexts[i]);
   }
-  assert_int_equal(sum, 0); /* each number was given once */
+  assert_int_equal(sum, 0); /* each number was returned once */
   io_uring_queue_exit(&ring);
   stream_destroy(fd, &stream);
   free(requests);
@@ -342,7 +342,7 @@ static void rings_may_have_a_submitting_thread(void **state) {
   flood(IORING_SETUP_SQPOLL, in_flight / 2);
 }
 
-/* Polled rings are for files that can be polled. Linux 7.2 executes commands of other files there as on any ring. */
+/* Polled rings are for files that support polling. Linux 7.2 executes commands of other files there as on any ring. */
 static void polled_rings_refuse_or_complete(void **state) {
   struct request request;
   struct io_uring ring;
@@ -359,7 +359,7 @@ static void polled_rings_refuse_or_complete(void **state) {
   stream_destroy(fd, &stream);
 }
 
-/* A job that waits for buffers that others lock all the time goes to a worker of the ring. */
+/* A job whose buffers other threads keep locked is passed to a worker of the ring. */
 static struct {
   struct job job;
   bool stop;
@@ -414,7 +414,7 @@ static void contended_buffers(void **state) {
 
 enum { EXTRA = 32, TOO_MANY = MAX_IN_FLIGHT + EXTRA };
 
-/* So many requests, the first of which has a job that stands still until held_go_on(). */
+/* Submits requests, the first of which has a job that hangs until held_go_on(). */
 static void push_behind_held(struct io_uring *ring, struct request *requests, int count, uint32_t to,
                              const struct stream *stream) {
   ring_create(ring, 256, 0);
@@ -425,7 +425,7 @@ static void push_behind_held(struct io_uring *ring, struct request *requests, in
   for (int i = 1; i < count; i++) push(ring, fd, &requests[i]);
 }
 
-/* Nobody waits in io_uring_enter: what does not fit the context waits in a worker. Later it gets its room. */
+/* io_uring_enter does not block: requests beyond the context's room wait in a worker, and get room later. */
 static void submitters_are_never_blocked(void **state) {
   static struct request requests[TOO_MANY];
   uint32_t full = ctx_create_patient(fd, NULL);
@@ -435,7 +435,7 @@ static void submitters_are_never_blocked(void **state) {
 
   (void)state;
   nop_stream(&stream);
-  alarm(FOREVER_MS / 1000); /* who is blocked here does not come back */
+  alarm(FOREVER_MS / 1000); /* ends the test if it blocks */
   push_behind_held(&ring, requests, TOO_MANY, full, &stream);
   alarm(0);
   ctx_query(fd, full, &query);
@@ -450,7 +450,7 @@ static void submitters_are_never_blocked(void **state) {
   ctx_destroy(fd, full);
 }
 
-/* Those that wait for room are told of the end, too. */
+/* Requests that wait for room end with the context, too. */
 static void requests_that_wait_for_room_end_with_their_context(void **state) {
   static struct request requests[TOO_MANY];
   uint32_t full = ctx_create_patient(fd, NULL);
@@ -508,19 +508,19 @@ static void rings_end_with_jobs_in_flight(void **state) {
       request_init(&requests[i], ctx, &stream);
       job_region(&requests[i].job, &bo, RW);
     }
-    /* Its completions belong to the submitter, whoever ends the ring: lockdep looks. */
+    /* Completions belong to the submitter, whichever task closes the ring: lockdep checks. */
     if (round % 3 == 2)
       push_and_exit(IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN, requests, COUNT);
     else
       push_and_leave(round % 3 ? IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN : 0, requests, COUNT);
-    for (int i = 0; i < COUNT; i++) wait_ok(fd, ctx, requests[i].job.args.seqno); /* the jobs go on */
+    for (int i = 0; i < COUNT; i++) wait_ok(fd, ctx, requests[i].job.args.seqno); /* the jobs continue */
     bo_destroy(fd, &bo);
     stream_destroy(fd, &stream);
   }
   munmap(requests, bytes);
 }
 
-/* Has one of these files of tasks, stacks or what they wait in, this text? */
+/* Returns true if one of these files, of stacks or wait channels of tasks, contains this text. */
 static bool somebody_is_in(const char *files, const char *function) {
   char text[4096];
   bool found = false;
@@ -530,7 +530,7 @@ static bool somebody_is_in(const char *files, const char *function) {
   for (size_t i = 0; i < tasks.gl_pathc; i++) {
     FILE *file = fopen(tasks.gl_pathv[i], "r");
 
-    if (!file) continue; /* it has ended */
+    if (!file) continue; /* the task has exited */
     text[fread(text, 1, sizeof(text) - 1, file)] = 0;
     fclose(file);
     if (strstr(text, function)) found = true;
@@ -539,10 +539,10 @@ static bool somebody_is_in(const char *files, const char *function) {
   return found;
 }
 
-/* Does a worker of io_uring, or another thread of this process, wait in the driver? */
+/* Returns true if a worker of io_uring, or another thread of this process, sleeps in the driver. */
 static bool somebody_waits_in_the_driver(void) { return somebody_is_in("/proc/self/task/*/stack", "npu_"); }
 
-/* Does the kernel sleep until the last request of a ring that was closed is gone? A task that runs waits in nothing. */
+/* Waits for the kernel to release a closed ring's last request. A running task has no wait channel. */
 static bool a_closed_ring_is_waited_for(void) { return somebody_is_in("/proc/[0-9]*/wchan", "io_ring_exit_work"); }
 
 static void until_closed_rings_are_waited_for(bool wanted) {
@@ -554,7 +554,7 @@ static void until_closed_rings_are_waited_for(bool wanted) {
   }
 }
 
-/* Requests that wait for room are not submitted any more when their ring is gone. */
+/* Requests that wait for room are not submitted after their ring is closed. */
 static void rings_end_with_requests_that_wait(void **state) {
   enum { COUNT = MAX_IN_FLIGHT + 16 };
   static struct request requests[COUNT];
@@ -567,7 +567,7 @@ static void rings_end_with_requests_that_wait(void **state) {
   (void)state;
   nop_stream(&stream);
   push_behind_held(&ring, requests, COUNT, full, &stream);
-  /* The context is full, and the rest waits, until the kernel has taken the ring apart. */
+  /* The context is full, and the rest waits, until the kernel has freed the ring. */
   do {
     assert_true(now_ms() < end);
     ctx_query(fd, full, &query);
@@ -580,7 +580,7 @@ static void rings_end_with_requests_that_wait(void **state) {
   ctx_query(fd, full, &query);
   assert_int_equal(query.submitted, MAX_IN_FLIGHT);
   held_go_on();
-  /* All jobs of the context have room now, and none comes. */
+  /* The context has room for all jobs now, and gets none. */
   wait_ok(fd, full, query.submitted);
   run_nop(fd, full);
   ctx_query(fd, full, &query);
@@ -590,8 +590,8 @@ static void rings_end_with_requests_that_wait(void **state) {
 }
 
 /*
- * A request of a process that is stopped cannot be completed. Whoever closes its ring leaves a worker that waits for
- * it; one that would try again and again would take a processor for as long as the process likes.
+ * A stopped process cannot complete its requests. A close of its ring leaves a worker that waits for them; a worker that
+ * polled would use a CPU while the process is stopped.
  */
 static void rings_of_a_stopped_process_are_waited_for(void **state) {
   uint32_t patient = ctx_create_patient(fd, NULL);
@@ -602,7 +602,7 @@ static void rings_of_a_stopped_process_are_waited_for(void **state) {
   int status;
 
   (void)state;
-  until_closed_rings_are_waited_for(false); /* those of earlier tests */
+  until_closed_rings_are_waited_for(false); /* rings of earlier tests */
   ring_create(&ring, 8, 0);
   nop_stream(&stream);
   request_init(&request, patient, &stream);
@@ -611,7 +611,7 @@ static void rings_of_a_stopped_process_are_waited_for(void **state) {
   assert_true(pid >= 0);
   if (!pid) {
     push(&ring, fd, &request);
-    io_uring_queue_exit(&ring); /* this process' half of it */
+    io_uring_queue_exit(&ring); /* this process' mapping of it */
     raise(SIGSTOP);
     _exit(0);
   }
@@ -629,7 +629,7 @@ static void rings_of_a_stopped_process_are_waited_for(void **state) {
   stream_destroy(fd, &stream);
 }
 
-/* The results of a thread that has ended come to the ring all the same. */
+/* The ring still gets the results of a thread that has exited. */
 struct short_lived {
   struct io_uring ring;
   struct request request;
@@ -666,7 +666,7 @@ static void requests_outlive_their_thread(void **state) {
   ctx_destroy(fd, patient);
 }
 
-/* Whoever executes another program loses its requests, and whoever has the ring, too, is told. */
+/* execve cancels a task's requests, and other users of the ring see their completions. */
 static void requests_end_with_their_program(void **state) {
   uint32_t patient = ctx_create_patient(fd, NULL);
   struct drm_npu_ctx_query query;
@@ -696,7 +696,7 @@ static void requests_end_with_their_program(void **state) {
   held_go_on();
   ctx_query(fd, patient, &query);
   assert_int_equal(query.submitted, 1);
-  wait_ok(fd, patient, 1); /* the job went on */
+  wait_ok(fd, patient, 1); /* the job continued */
   io_uring_queue_exit(&ring);
   stream_destroy(fd, &stream);
   ctx_destroy(fd, patient);
@@ -717,7 +717,7 @@ static void contexts_end_with_requests_in_flight(void **state) {
   stream_destroy(fd, &stream);
 }
 
-/* A request keeps its file. */
+/* A request pins its file. */
 static void files_last_as_long_as_their_requests(void **state) {
   struct request request;
   int other = npu_open();
@@ -780,7 +780,7 @@ static void processes_are_killed_with_requests_in_flight(void **state) {
     close(ends[1]);
   }
   run_nop(fd, ctx);
-  usage_expect(before); /* the kernel takes a ring apart after its process is gone */
+  usage_expect(before); /* the kernel frees a ring after its process has exited */
 }
 
 int main(int argc, char **argv) {

@@ -57,10 +57,10 @@ static void fill_pattern(uint8_t *p, uint64_t size, uint32_t seed) {
   for (uint64_t i = 0; i < size; i++) p[i] = (uint8_t)((i * 2654435761u + seed) >> 13);
 }
 
-/* A job that copies between buffers, with a delay before. Returns its errno at submission. */
+/* Submits a job that copies between buffers, after a delay. Returns the errno of the submission. */
 static int raw_copy(int file, uint32_t id, const struct bo *from, const struct bo *to, uint64_t bytes,
                     uint32_t delay_ms, struct job *job) {
-  static struct stream stream; /* one for each job would be closed too early */
+  static struct stream stream; /* a stream per job would be closed too early */
   uint8_t a, b;
   int ret;
 
@@ -84,7 +84,7 @@ static void copy(int file, uint32_t id, const struct bo *from, const struct bo *
   wait_ok(file, id, job.args.seqno);
 }
 
-/* What the process has pinned, as the kernel says. */
+/* Pages pinned by the process, from the kernel. */
 static uint64_t pinned_bytes(void) {
   unsigned long long kib = 0;
   bool found = false;
@@ -98,8 +98,7 @@ static uint64_t pinned_bytes(void) {
   return kib << 10;
 }
 
-/* Pins that were taken and not given back, of the whole system: the kernel's own count. Each processor counts for
- * itself, and a read of stat_refresh adds them up. */
+/* Pins taken and not released in the whole system. The counters are per CPU; a read of stat_refresh sums them up. */
 static long long pins_held(void) {
   long long acquired = -1, released = -1;
   char line[256];
@@ -120,8 +119,7 @@ static long long pins_held(void) {
   return acquired - released;
 }
 
-/* The two counts drift apart by a few pages (more released than acquired was seen); what is not given back makes the
- * difference larger. */
+/* The two counters drift apart by a few pages, with more released than acquired; a leak is larger. */
 static void expect_pins(uint64_t bytes) {
   const long long held = (long long)(bytes / PAGE);
 
@@ -129,7 +127,7 @@ static void expect_pins(uint64_t bytes) {
   assert_true(pins_held() <= held);
 }
 
-/* A finished job lets go of its buffers a moment after it is known to be finished. */
+/* A finished job releases its buffers a moment after it is reported as finished. */
 static void expect_pinned(uint64_t bytes) {
   for (int tries = 0; tries < 100 && pinned_bytes() != bytes; tries++) usleep(100000);
   assert_int_equal(pinned_bytes(), bytes);
@@ -166,7 +164,7 @@ static void jobs_read_and_write_memory_of_the_process(void **state) {
   munmap(to, size);
 }
 
-/* The same pages in two buffers, and one of them in part. */
+/* The same pages in two buffers, one of which has only some of them. */
 static void buffers_may_overlap(void **state) {
   uint8_t *p = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE);
   struct bo all, part;
@@ -190,7 +188,7 @@ static void buffers_may_overlap(void **state) {
   munmap(p, MIB(1));
 }
 
-/* Shared memory of a file; truncation takes the pages out of the file, not out of the buffer. */
+/* Shared memory of a file; truncation removes the pages from the file, not from the buffer. */
 static void truncation_leaves_the_pages_to_the_buffer(void **state) {
   int file = memfd_create("npu", MFD_CLOEXEC);
   struct bo bo, out;
@@ -211,7 +209,7 @@ static void truncation_leaves_the_pages_to_the_buffer(void **state) {
   wait_ok(fd, ctx, job.args.seqno);
   assert_true(is_filled(out.map, MIB(1), 0x44));
   assert_int_equal(ftruncate(file, MIB(1)), 0);
-  assert_true(is_filled(p, MIB(1), 0)); /* new pages, which the card does not see */
+  assert_true(is_filled(p, MIB(1), 0)); /* new pages, which are not in the buffer */
   assert_int_equal(raw_fill(fd, ctx, &bo, 0x55), 0);
   assert_true(is_filled(p, MIB(1), 0));
   bo_destroy(fd, &bo);
@@ -249,7 +247,7 @@ static void unmapped_memory_stays_the_buffers(void **state) {
   expect_pinned(0);
 }
 
-/* After fork() the buffer stays with the parent's memory, whoever writes first. */
+/* After fork() the buffer stays with the parent's memory, regardless of the first writer. */
 static void the_parent_keeps_its_memory_over_a_fork(void **state) {
   uint8_t *p = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE);
   int go[2], done[2], status;
@@ -265,7 +263,7 @@ static void the_parent_keeps_its_memory_over_a_fork(void **state) {
   assert_int_equal(pipe(done), 0);
   pid = fork();
   if (!pid) {
-    /* What a child writes first must not take the page away from the parent. */
+    /* The first store of a child must not take the page away from the parent. */
     bool fine = pinned_bytes() == 0;
 
     memset(p, 0x20, MIB(1) / 2);
@@ -278,7 +276,7 @@ static void the_parent_keeps_its_memory_over_a_fork(void **state) {
   bo_clean(fd, &bo);
   copy(fd, ctx, &bo, &out, MIB(1)); /* the card sees the parent's memory, not the child's */
   assert_true(is_filled(out.map, MIB(1), 0x10));
-  memset(p, 0x30, MIB(1)); /* and goes on to, now that the parent writes */
+  memset(p, 0x30, MIB(1)); /* and still does after the parent's store */
   bo_clean(fd, &bo);
   copy(fd, ctx, &bo, &out, MIB(1));
   assert_true(is_filled(out.map, MIB(1), 0x30));
@@ -294,7 +292,7 @@ static void the_parent_keeps_its_memory_over_a_fork(void **state) {
   munmap(p, MIB(1));
 }
 
-/* Runs a function in a child that is nobody in particular and may lock this much. */
+/* Runs a function in a child of an unprivileged user with this limit of locked memory. */
 static int as_nobody(uint64_t limit, int (*function)(void)) {
   struct rlimit memlock = {.rlim_cur = limit, .rlim_max = limit};
   int status;
@@ -331,14 +329,14 @@ static int fills_its_limit(void) {
     CHECK(!raw_gem_close(own, b.handle));
     CHECK(pinned_bytes() == 0);
   }
-  /* The end of the file gives back, too. */
+  /* Closing the file uncharges the memory, too. */
   CHECK(!raw_userptr(own, p, MIB(1), 0, &a));
   close(own);
   CHECK(pinned_bytes() == 0);
   return 0;
 }
 
-/* Children that pin through a file of their parent, and leave: what they have pinned stays, and counts. */
+/* Children pin through their parent's file and exit: the memory stays pinned and charged. */
 static int leaves_pins_behind(void) {
   int own = open("/dev/accel/accel0", O_RDWR), ret, status;
   int results[2];
@@ -373,7 +371,7 @@ static void the_limit_of_locked_memory_holds(void **state) {
   assert_int_equal(as_nobody(MIB(1), leaves_pins_behind), 0);
   expect_pins(0);
 
-  /* Who may lock memory anyway is not bound by it. */
+  /* A process with the capability is not limited. */
   p = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE);
   assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &old), 0);
   none.rlim_max = old.rlim_max;
@@ -421,7 +419,7 @@ static void read_only_memory_is_only_read(void **state) {
 
   (void)state;
   bo_create_mapped(fd, MIB(1), DRM_NPU_BO_SYSTEM, &out);
-  /* Memory that nobody has written yet: what is written later is seen, too. */
+  /* Untouched memory: later stores are visible to the card. */
   assert_int_equal(raw_userptr(fd, p, MIB(1), DRM_NPU_USERPTR_READONLY, &bo), 0);
   assert_int_equal(flags_of(fd, &bo), PINNED | DRM_NPU_BO_READONLY);
   memset(p, 0x51, MIB(1));
@@ -458,7 +456,7 @@ static void what_others_could_keep_is_refused(void **state) {
   export.handle = bo.handle;
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &export), -EOPNOTSUPP);
   assert_int_equal(raw_bo_seal(fd, bo.handle), -EOPNOTSUPP);
-  /* No call returns its mmap offset, but it is near the last buffer's. */
+  /* No call returns its mmap offset, which is near that of the last buffer. */
   info.handle = card.handle;
   assert_int_equal(raw_ioctl(fd, DRM_IOCTL_NPU_BO_INFO, &info), 0);
   for (int page = -4096; page < 4096; page++) {
@@ -478,7 +476,7 @@ static void what_others_could_keep_is_refused(void **state) {
   munmap(p, MIB(1));
 }
 
-/* Mappings of a device have no pages that could be pinned. */
+/* Mappings of a device have no pages that can be pinned. */
 static void device_mappings_are_refused(void **state) {
   struct bo card, bo;
 
@@ -490,7 +488,7 @@ static void device_mappings_are_refused(void **state) {
   bo_destroy(fd, &card);
 }
 
-/* A folder on a disk that is not made of memory: the host's, which check.py shares. */
+/* A folder on a disk file system: the host's, shared by check.py. */
 static bool disk_folder(char *path, size_t size) {
   FILE *file = fopen("/proc/mounts", "r");
   char device[256], target[256], type[64], options[512];
@@ -517,7 +515,7 @@ static void shared_file_mappings_are_refused(void **state) {
   assert_true(file >= 0);
   assert_int_equal(ftruncate(file, (off_t)size), 0);
 
-  /* A private copy is memory like any other. */
+  /* A private copy is ordinary memory. */
   p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
   assert_ptr_not_equal(p, MAP_FAILED);
   assert_int_equal(raw_userptr(fd, p, size, 0, &bo), 0);
@@ -528,7 +526,7 @@ static void shared_file_mappings_are_refused(void **state) {
   bo_destroy(fd, &bo);
   munmap(p, size);
 
-  /* The card would write behind the back of who writes the file out. */
+  /* The card would write behind the writeback of the file. */
   p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   assert_ptr_not_equal(p, MAP_FAILED);
   assert_int_equal(raw_userptr(fd, p, size, 0, &bo), -EOPNOTSUPP);
@@ -537,7 +535,7 @@ static void shared_file_mappings_are_refused(void **state) {
   unlink(path);
 }
 
-/* 2 MiB pages, where the kernel has them, become blocks of the card's page tables (not behind an IOMMU). */
+/* 2 MiB pages, if the kernel has them, become blocks of the card's page tables (except behind an IOMMU). */
 static void huge_pages_are_used(void **state) {
   uint8_t *all = anonymous(MIB(8), PROT_READ | PROT_WRITE, MAP_PRIVATE);
   uint8_t *p = (uint8_t *)(((uintptr_t)all + MIB(2) - 1) & ~(uintptr_t)(MIB(2) - 1));
@@ -553,7 +551,7 @@ static void huge_pages_are_used(void **state) {
   assert_int_equal(raw_fill(fd, ctx, &bo, 0x3c), 0);
   bo_invalidate(fd, &bo);
   assert_true(is_filled(p, MIB(4), 0x3c));
-  /* Splitting the page under the buffer changes nothing. */
+  /* Splitting the huge page under the buffer changes nothing. */
   assert_int_equal(munmap(p + MIB(1), MIB(1)), 0);
   assert_int_equal(raw_fill(fd, ctx, &bo, 0x3d), 0);
   bo_invalidate(fd, &bo);
@@ -603,7 +601,7 @@ static void killed_processes_leave_no_pins(void **state) {
   run_nop(fd, ctx);
 }
 
-/* Closed while a job uses it: the pages stay pinned until the card has let go of them. */
+/* Closed while a job uses it: the pages stay pinned until the job has released them. */
 static void a_closed_buffer_is_pinned_until_its_job_ends(void **state) {
   uint8_t *p = anonymous(MIB(1), PROT_READ | PROT_WRITE, MAP_PRIVATE);
   struct bo bo, out;
@@ -625,7 +623,7 @@ static void a_closed_buffer_is_pinned_until_its_job_ends(void **state) {
   munmap(p, MIB(1));
 }
 
-/* Commands may stand there, too. */
+/* Commands may be in user memory, too. */
 static void commands_run_from_memory_of_the_process(void **state) {
   uint8_t *p = anonymous(PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
   struct stream stream = {0};
@@ -649,14 +647,14 @@ static void commands_run_from_memory_of_the_process(void **state) {
   munmap(p, PAGE);
 }
 
-/* What a test counts begins at zero: the last job of the test before has let go of its buffers. */
+/* Counters start at zero: jobs of the previous test have released their buffers. */
 static int nothing_is_pinned(void **state) {
   (void)state;
   expect_pinned(0);
   return 0;
 }
 
-/* A buffer that is made and closed maintains no caches that the process stores through. */
+/* Creating and closing a buffer maintains no caches that the process stores through. */
 static void a_buffer_discards_no_stores(void **state) {
   struct stores stores;
   struct bo bo;

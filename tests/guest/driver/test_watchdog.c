@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The watchdog: patient with jobs that wait or move, deadly for those over the limit, harmless for others. */
+/* The watchdog: patient with waiting and progressing jobs, kills those over the limit, without effect on others. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -114,7 +114,7 @@ static void a_job_over_the_limit_is_killed_alone(void **state) {
   seqno = submit(fd, bad, &job);
   for (int i = 0; i < 50; i++) run_nop(fd, good);
 
-  /* What is behind it in the same context runs in its turn. */
+  /* Later jobs of the same context run in order. */
   {
     struct stream nop;
     struct job after;

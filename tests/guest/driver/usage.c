@@ -19,14 +19,14 @@
 
 #define RING 32 /* entries of a queue */
 
-/* A context, and its jobs. */
+/* A context and its jobs. */
 struct queue {
-  int index;        /* its queue, or -1 */
-  unsigned on_card; /* jobs that the card has and has not finished */
-  unsigned head;    /* of the completions that the driver has seen */
+  int index;        /* its queue pair, or -1 */
+  unsigned on_card; /* jobs on the card that are not finished */
+  unsigned head;    /* next completion that the driver takes */
 };
 
-/* Of contexts, without the driver's own. */
+/* Reads contexts, except the driver's own. */
 static int queues_used(struct queue queues[NPU_MAX_QUEUES]) {
   char line[256];
   glob_t found;
@@ -61,7 +61,7 @@ void usage_settle(int contexts) {
   assert_int_equal(used, contexts);
 }
 
-/* Has the card fetched the next job of each queue that has one? Then its arbiter knows of all of them. */
+/* Returns true if the card has fetched the next job of each busy queue, so that its arbiter sees all of them. */
 static bool all_fetched(const struct queue *queues, int count) {
   unsigned head;
   int index;
@@ -99,8 +99,8 @@ void usage_wait_on_card(unsigned jobs) {
 }
 
 /*
- * Adds the lines of a file that begin with a digit, up to the third word, or all of them but the size of the largest
- * free block: that depends on where the driver's own tables are.
+ * Adds the lines of a file that begin with a digit, up to the third word; or all lines except the size of the largest
+ * free block, which depends on the driver's own tables.
  */
 static void add_file(char text[USAGE_BYTES], const char *path, bool queues) {
   char line[256];
@@ -127,7 +127,7 @@ void usage_take(char text[USAGE_BYTES]) {
   assert_int_equal(glob("/sys/kernel/debug/accel/*/memory", 0, NULL, &found), 0);
   for (size_t i = 0; i < found.gl_pathc; i++) add_file(text, found.gl_pathv[i], false);
   globfree(&found);
-  /* A context has number, priority and cores. */
+  /* Number, priority and cores of a context. */
   assert_int_equal(glob("/sys/kernel/debug/accel/*/contexts", 0, NULL, &found), 0);
   for (size_t i = 0; i < found.gl_pathc; i++) add_file(text, found.gl_pathv[i], true);
   globfree(&found);
@@ -147,7 +147,7 @@ void usage_begin(char text[USAGE_BYTES]) {
   }
 }
 
-/* Joins the lines that differ into one: an excerpt of a log may show no more. */
+/* Joins differing lines into one, because an excerpt of a log may show only one. */
 static const char *changed_lines(const char *before, const char *after, char text[2 * USAGE_BYTES]) {
   text[0] = 0;
   while (*before || *after) {

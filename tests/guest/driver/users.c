@@ -42,7 +42,7 @@ void process_start(struct process *process, unsigned uid, int file, int (*functi
     int ret;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    close(file); /* it is root's */
+    close(file); /* the file is root's */
     if (setgid(uid) || setuid(uid)) _exit(99);
     ret = function(sockets[1]);
     if (write(sockets[1], &ret, sizeof(ret)) != sizeof(ret)) _exit(98);
