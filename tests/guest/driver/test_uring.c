@@ -590,8 +590,8 @@ static void rings_end_with_requests_that_wait(void **state) {
 }
 
 /*
- * A stopped process cannot complete its requests. A close of its ring leaves a worker that waits for them; a worker that
- * polled would use a CPU while the process is stopped.
+ * A stopped process cannot complete its requests. A close of its ring leaves a worker that waits for them; a worker
+ * that polled would use a CPU while the process is stopped.
  */
 static void rings_of_a_stopped_process_are_waited_for(void **state) {
   uint32_t patient = ctx_create_patient(fd, NULL);
