@@ -182,13 +182,13 @@ int qnpu_device_reset(struct qnpu_device *npu)
 		ret = qnpu_device_try_reset(npu);
 		if (ret != -ETIMEDOUT)
 			break;
-		drm_warn(&npu->drm, "no answer to a reset, try %u of %u\n", try, QNPU_RESET_TRIES);
+		drm_warn(&npu->drm, "reset timed out, try %u of %u\n", try, QNPU_RESET_TRIES);
 		/* Power, clock and reset lines may still work. */
 		if (!npu->bus->power_on)
 			continue;
 		qnpu_bus_cut_off(npu);
 		if (qnpu_bus_power_on(npu))
-			drm_err(&npu->drm, "it cannot be switched on again\n");
+			drm_err(&npu->drm, "power-on failed\n");
 	}
 
 	return ret;
@@ -209,7 +209,7 @@ void qnpu_device_start(struct qnpu_device *npu)
 void qnpu_device_stop(struct qnpu_device *npu)
 {
 	if (qnpu_device_try_reset(npu))
-		drm_warn(&npu->drm, "the card does not answer a reset\n");
+		drm_warn(&npu->drm, "reset failed\n");
 	qnpu_bus_cut_off(npu);
 }
 

@@ -236,7 +236,7 @@ int qnpu_drv_probe(struct qnpu_device *npu)
 	if (ret == -EIO)
 		drm_err(&npu->drm, "all registers read as ones: it is absent, or has no power or clock\n");
 	else if (ret)
-		drm_err(&npu->drm, "the card does not answer a reset\n");
+		drm_err(&npu->drm, "reset timed out\n");
 	if (ret)
 		return ret;
 	ret = qnpu_device_identify(npu) ?: qnpu_probe_software(npu) ?: qnpu_attach_init(npu);

@@ -167,7 +167,7 @@ static pci_ers_result_t qnpu_pci_error_detected(struct pci_dev *pdev, pci_channe
 
 	drm_err(&npu->drm, "PCI error, channel state %u\n", state);
 	if (state == pci_channel_io_perm_failure) {
-		qnpu_recover_lose(npu, "the bus has given it up");
+		qnpu_recover_lose(npu, "permanent bus failure");
 		return PCI_ERS_RESULT_DISCONNECT;
 	}
 	qnpu_recover_offline(npu, DRM_NPU_CAUSE_BUS);
@@ -182,7 +182,7 @@ static pci_ers_result_t qnpu_pci_slot_reset(struct pci_dev *pdev)
 	pci_restore_state(pdev);
 	pci_save_state(pdev);
 	if (qnpu_is_gone(qnpu_read(npu, NPU_REG_ID))) {
-		qnpu_recover_lose(npu, "it does not answer after a reset of its slot");
+		qnpu_recover_lose(npu, "no answer after a slot reset");
 		return PCI_ERS_RESULT_DISCONNECT;
 	}
 

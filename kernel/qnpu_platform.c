@@ -138,7 +138,7 @@ static int qnpu_platform_probe(struct platform_device *pdev)
 		return ret;
 	ret = qnpu_platform_power_on(npu);
 	if (ret)
-		return dev_err_probe(&pdev->dev, ret, "it cannot be switched on\n");
+		return dev_err_probe(&pdev->dev, ret, "power-on failed\n");
 	qnpu_pm_enable(npu);
 	ret = qnpu_drv_probe(npu);
 	if (ret) {
@@ -157,7 +157,7 @@ static void qnpu_platform_remove(struct platform_device *pdev)
 
 	/* A device that fails to resume is lost, which prevents further accesses. */
 	if (qnpu_pm_get(npu)) {
-		qnpu_recover_lose(npu, "it does not wake up");
+		qnpu_recover_lose(npu, "resume failed");
 		pm_runtime_get_noresume(&pdev->dev);
 	}
 	qnpu_drv_remove(npu);
@@ -203,7 +203,7 @@ static int qnpu_platform_system_resume(struct device *dev)
 	int ret = pm_runtime_force_resume(dev);
 
 	if (ret) {
-		qnpu_recover_lose(npu, "it does not wake up");
+		qnpu_recover_lose(npu, "resume failed");
 		qnpu_recover_pulse(npu);
 	}
 

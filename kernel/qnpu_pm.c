@@ -35,7 +35,7 @@ int qnpu_pm_get(struct qnpu_device *npu)
 	}
 	/* -EACCES: runtime PM is disabled, as during system suspend. */
 	if (ret != -EACCES) {
-		dev_err_ratelimited(npu->drm.dev, "it does not wake up: error %d\n", ret);
+		dev_err_ratelimited(npu->drm.dev, "resume failed: error %d\n", ret);
 		pm_runtime_set_suspended(npu->drm.dev);
 	}
 

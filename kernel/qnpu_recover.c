@@ -102,7 +102,7 @@ static void qnpu_recover_kill(struct qnpu_ctx_job *job, u32 cores, u32 cause)
 	if (qnpu_recover_wait(job))
 		return;
 
-	drm_warn(&npu->drm, "job %llu is not aborted: resetting cores %#x\n", job->seqno, cores);
+	drm_warn(&npu->drm, "job %llu: abort timed out, resetting cores %#x\n", job->seqno, cores);
 	trace_qnpu_core_reset(job, cores);
 	atomic_inc(&npu->counters.core_resets);
 	qnpu_write(npu, NPU_REG_CORE_RESET, cores);
@@ -124,7 +124,7 @@ static void qnpu_recover_not_begun(struct qnpu_ctx_job *job)
 	watch->stalls = 0;
 	if (watch->resets++ >= QNPU_MAX_JOB_RESETS)
 		qnpu_hw_queue_set_error(&job->ctx->queue, -EIO);
-	qnpu_recover_request(npu, "the device is idle and does not begin a job");
+	qnpu_recover_request(npu, "the idle device does not start a job");
 }
 
 /* The device is entered, and the caller holds a reference to the job. */
@@ -428,7 +428,7 @@ void qnpu_recover_drain(struct qnpu_device *npu)
 		msleep(20);
 	if (!qnpu_recover_has_jobs(npu) || qnpu_pm_get(npu))
 		return;
-	drm_warn(&npu->drm, "jobs do not end: they are cancelled before the system sleeps\n");
+	drm_warn(&npu->drm, "jobs do not finish, cancelling them before system sleep\n");
 	qnpu_recover_cancel(npu);
 	qnpu_pm_put(npu);
 }
@@ -441,7 +441,7 @@ void qnpu_recover_sleep(struct qnpu_device *npu)
 	guard(qnpu_reset)(npu);
 	if (!npu->wedged) {
 		if (qnpu_recover_rest(npu, QNPU_SLEEP_TIMEOUT_US))
-			drm_warn(&npu->drm, "a job does not end: it is lost in the sleep\n");
+			drm_warn(&npu->drm, "a job does not finish, it is lost by the suspend\n");
 		qnpu_mem_unmap_cpu(npu);
 		qnpu_recover_begin(npu, DRM_NPU_CAUSE_SLEEP);
 		if (npu->runtime_pm) {
