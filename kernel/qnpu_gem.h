@@ -48,7 +48,7 @@ struct qnpu_bo {
 	bool refused;			/* the card had no room for it; reservation lock */
 	u32 losses;			/* qnpu_device.losses at valid contents; reservation lock */
 	atomic_t leaving;		/* it takes no new jobs, since it is to move */
-	struct list_head resident_link;	/* in qnpu_mem.resident while on the card; claim_lock */
+	struct list_head resident_link;	/* in qnpu_vm.residents while on the card; claim_lock */
 	struct list_head claim_link;	/* in qnpu_residency.claims of the claimant; claim_lock */
 	enum qnpu_claim claim;		/* what the claimant wants; claim_lock */
 	u32 mem_type;			/* TTM_PL_ or QNPU_BO_NOWHERE; reservation lock */

@@ -507,7 +507,7 @@ int qnpu_mem_init(struct qnpu_device *npu)
 	INIT_LIST_HEAD(&mem->mapped);
 	INIT_LIST_HEAD(&mem->external);
 	INIT_LIST_HEAD(&mem->waiters);
-	INIT_LIST_HEAD(&mem->resident);
+	INIT_LIST_HEAD(&mem->spaces);
 	init_waitqueue_head(&mem->freed_wait);
 	ret = drmm_mutex_init(&npu->drm, &mem->card.lock) ?:
 	      drmm_mutex_init(&npu->drm, &mem->mapped_lock) ?:

@@ -40,9 +40,9 @@ struct qnpu_mem {
 	struct list_head external;	/* buffers of memory of others that is mapped for DMA */
 	struct mutex external_lock;	/* protects external and what that has mapped; innermost */
 	atomic_t detaching;		/* imports that have left external and are still attached */
-	struct mutex claim_lock;	/* protects waiters, resident and all claims; innermost */
+	struct mutex claim_lock;	/* protects waiters, spaces and all claims; innermost */
 	struct list_head waiters;	/* struct qnpu_residency without room, oldest first */
-	struct list_head resident;	/* buffers on the card, in the order of their arrival */
+	struct list_head spaces;	/* struct qnpu_vm with buffers on the card */
 	atomic_t freed;			/* jobs that have freed their buffers; wraps */
 	wait_queue_head_t freed_wait;	/* woken when freed moves */
 	atomic_t failed_moves;		/* out of the card, for want of system memory; wraps */

@@ -35,8 +35,9 @@ struct qnpu_vm {
 	struct qnpu_space space;	/* page tables */
 	u64 card;			/* bytes of card buffers with an address here */
 	u32 pairs;			/* queue pairs that its contexts have, under hw_lock */
-	u64 resident;			/* bytes of own buffers on the card, under claim_lock */
-	bool passed;			/* claims have gone over its buffers, under claim_lock */
+	struct list_head residents;	/* own buffers on the card, oldest first; claim_lock */
+	struct list_head residents_link; /* in qnpu_mem.spaces if there are some; claim_lock */
+	u64 resident;			/* their bytes; claim_lock */
 	atomic64_t cycles[NPU_MAX_CORES]; /* modelled cycles of the file's finished jobs, by core */
 	atomic64_t busy_ns[NPU_MAX_CORES]; /* time that each core was busy with these jobs */
 	atomic64_t submissions;		/* the file's submissions, of one job or more */
