@@ -110,7 +110,7 @@ static inline bool qnpu_bo_is_home(const struct qnpu_bo *bo)
 }
 
 bool qnpu_bo_is_lost(const struct qnpu_bo *bo);
-void qnpu_bo_restored(struct qnpu_bo *bo, bool lost);
+void qnpu_bo_restored(struct qnpu_bo *bo, bool lost, u32 losses);
 int qnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file);
 int qnpu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file);
 int qnpu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file);
