@@ -449,6 +449,7 @@ void qnpu_recover_sleep(struct qnpu_device *npu)
 			npu->kept = kept;
 		}
 		qnpu_device_reset(npu);
+		qnpu_bus_cut_off(npu);
 		qnpu_mmu_forget(npu);
 	}
 	WRITE_ONCE(npu->asleep, true);
