@@ -222,18 +222,15 @@ static void qnpu_copy_unmap(struct qnpu_vm *vm, struct drm_mm_node *node)
 static int qnpu_copy_move_by_card(struct qnpu_device *npu, struct qnpu_bo *bo,
 				  struct ttm_resource *card, bool out)
 {
-	struct ttm_tt *tt = bo->tbo.ttm;
 	struct drm_mm_node window = {};
 	int ret;
 
 	ret = qnpu_copy_map(npu->copy.vm, &window, bo, NULL, NPU_PTE_WRITE);
 	if (ret)
 		return ret;
-	if (!out) /* also for SWIOTLB bounce buffers */
-		qnpu_pages_sync(npu, tt, 0, card->size, DRM_NPU_SYNC_TO_DEVICE);
 	ret = qnpu_copy_by_card(npu, card, &window, out);
 	if (!ret && out)
-		qnpu_pages_sync(npu, tt, 0, card->size, DRM_NPU_SYNC_FROM_DEVICE);
+		qnpu_pages_sync(npu, bo->tbo.ttm, 0, card->size, DRM_NPU_SYNC_FROM_DEVICE);
 	qnpu_copy_unmap(npu->copy.vm, &window);
 
 	return ret;
@@ -245,7 +242,13 @@ static int qnpu_copy_move_by_card(struct qnpu_device *npu, struct qnpu_bo *bo,
  */
 int qnpu_copy_move(struct qnpu_device *npu, struct qnpu_bo *bo, struct ttm_resource *card, bool out)
 {
+	struct ttm_tt *tt = bo ? bo->tbo.ttm : NULL;
 	int ret = -ENODEV, idx;
+
+	/* Whichever of the two reads the pages; also for bounce buffers of the DMA mapping. */
+	if (tt && !out)
+		qnpu_pages_sync(npu, tt, 0, card->size,
+				DRM_NPU_SYNC_TO_DEVICE | DRM_NPU_SYNC_FROM_DEVICE);
 
 	if (drm_dev_enter(&npu->drm, &idx)) {
 		if (npu->copy.ctx)
@@ -254,7 +257,13 @@ int qnpu_copy_move(struct qnpu_device *npu, struct qnpu_bo *bo, struct ttm_resou
 		drm_dev_exit(idx);
 	}
 
-	return ret ? qnpu_mem_by_cpu(npu, card, bo ? bo->tbo.ttm->pages : NULL, out) : 0;
+	if (!ret)
+		return 0;
+	ret = qnpu_mem_by_cpu(npu, card, tt ? tt->pages : NULL, out);
+	if (tt && out && !ret)
+		qnpu_pages_sync(npu, tt, 0, card->size, DRM_NPU_SYNC_TO_DEVICE);
+
+	return ret;
 }
 
 /* Returns true if the driver needs its own queue pair, and one remains for users. */

@@ -179,16 +179,19 @@ int qnpu_device_reset(struct qnpu_device *npu)
 	int ret;
 
 	for (try = 1; try <= QNPU_RESET_TRIES; try++) {
+		/* Without power an access may be an error of the bus. */
+		ret = qnpu_bus_power_on(npu);
+		if (ret) {
+			drm_err(&npu->drm, "it cannot be switched on: error %d\n", ret);
+			break;
+		}
 		ret = qnpu_device_try_reset(npu);
 		if (ret != -ETIMEDOUT)
 			break;
 		drm_warn(&npu->drm, "reset timed out, try %u of %u\n", try, QNPU_RESET_TRIES);
 		/* Power, clock and reset lines may still work. */
-		if (!npu->bus->power_on)
-			continue;
-		qnpu_bus_cut_off(npu);
-		if (qnpu_bus_power_on(npu))
-			drm_err(&npu->drm, "power-on failed\n");
+		if (npu->bus->power_on)
+			qnpu_bus_cut_off(npu);
 	}
 
 	return ret;

@@ -427,10 +427,13 @@ bool qnpu_bo_is_lost(const struct qnpu_bo *bo)
 				       READ_ONCE(bo->losses) != READ_ONCE(bo_to_qnpu(bo)->losses));
 }
 
-/* Contents are valid, or @lost and have moved with that state. Reservation lock held. */
-void qnpu_bo_restored(struct qnpu_bo *bo, bool lost)
+/*
+ * Contents are valid as of @losses, a value of qnpu_device.losses, or @lost and have moved with
+ * that state. Reservation lock held.
+ */
+void qnpu_bo_restored(struct qnpu_bo *bo, bool lost, u32 losses)
 {
-	WRITE_ONCE(bo->losses, READ_ONCE(bo_to_qnpu(bo)->losses));
+	WRITE_ONCE(bo->losses, losses);
 	WRITE_ONCE(bo->lost, lost);
 }
 
@@ -478,7 +481,7 @@ int qnpu_bo_sync(struct qnpu_bo *bo, const struct drm_npu_bo_sync *args)
 		ret = qnpu_bo_sync_system(bo, args->offset, args->size, args->direction);
 	if (!ret && args->direction & DRM_NPU_SYNC_TO_DEVICE && !args->offset &&
 	    args->size == bo->tbo.base.size)
-		qnpu_bo_restored(bo, false);
+		qnpu_bo_restored(bo, false, READ_ONCE(bo_to_qnpu(bo)->losses));
 	dma_resv_unlock(bo->tbo.base.resv);
 
 	return ret;

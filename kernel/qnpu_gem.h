@@ -48,7 +48,7 @@ struct qnpu_bo {
 	bool refused;			/* the card had no room for it; resv lock */
 	u32 losses;			/* qnpu_device.losses at valid contents; resv lock */
 	atomic_t leaving;		/* nonzero: takes no new jobs, as it is about to move */
-	struct list_head resident_link;	/* in qnpu_mem.resident while on the card; claim_lock */
+	struct list_head resident_link;	/* in qnpu_vm.residents while on the card; claim_lock */
 	struct list_head claim_link;	/* in qnpu_residency.claims of the claimant; claim_lock */
 	enum qnpu_claim claim;		/* claim_lock */
 	u32 mem_type;			/* TTM_PL_ or QNPU_BO_NOWHERE; resv lock */
@@ -110,7 +110,7 @@ static inline bool qnpu_bo_is_home(const struct qnpu_bo *bo)
 }
 
 bool qnpu_bo_is_lost(const struct qnpu_bo *bo);
-void qnpu_bo_restored(struct qnpu_bo *bo, bool lost);
+void qnpu_bo_restored(struct qnpu_bo *bo, bool lost, u32 losses);
 int qnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file);
 int qnpu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file);
 int qnpu_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file);

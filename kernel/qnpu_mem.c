@@ -323,6 +323,9 @@ int qnpu_mem_by_cpu(struct qnpu_device *npu, struct ttm_resource *card, struct p
 			return ret;
 		qnpu_card_step(npu, run.addr, step, pages ? pages + (offset >> PAGE_SHIFT) : NULL,
 			       out);
+		/* A dead card reads as ones. The step is repeated until it is repaired or lost. */
+		if (qnpu_is_gone(qnpu_read(npu, NPU_REG_ID)))
+			step = 0;
 		qnpu_device_exit(npu, idx);
 		cond_resched();
 	}
@@ -336,7 +339,6 @@ static void qnpu_move_account(struct qnpu_device *npu, struct qnpu_bo *bo, u32 m
 {
 	bool was_out = qnpu_bo_is_evicted(bo), is_out;
 
-	qnpu_bo_restored(bo, qnpu_bo_is_lost(bo));
 	WRITE_ONCE(bo->mem_type, mem_type);
 	is_out = qnpu_bo_is_evicted(bo);
 	if (is_out && !was_out)
@@ -354,6 +356,7 @@ static int qnpu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_o
 	struct ttm_resource *old = tbo->resource;
 	int from = old ? (int)old->mem_type : -1, ret = 0;
 	bool in = new_mem->mem_type == TTM_PL_VRAM, out = from == TTM_PL_VRAM;
+	u32 losses = READ_ONCE(npu->losses);
 
 	/* TTM_PL_SYSTEM pages have no DMA address. */
 	if ((in && from == TTM_PL_SYSTEM) || (out && new_mem->mem_type == TTM_PL_SYSTEM)) {
@@ -384,6 +387,8 @@ static int qnpu_ttm_move(struct ttm_buffer_object *tbo, bool evict, struct ttm_o
 	if (out)
 		atomic64_inc(&npu->mem.evictions);
 	trace_qnpu_bo_move(bo, from, new_mem->mem_type);
+	/* A loss after the copy is one of the new memory. */
+	qnpu_bo_restored(bo, qnpu_bo_is_lost(bo), losses);
 	qnpu_move_account(npu, bo, new_mem->mem_type);
 
 	return 0;
@@ -506,7 +511,7 @@ int qnpu_mem_init(struct qnpu_device *npu)
 	INIT_LIST_HEAD(&mem->mapped);
 	INIT_LIST_HEAD(&mem->external);
 	INIT_LIST_HEAD(&mem->waiters);
-	INIT_LIST_HEAD(&mem->resident);
+	INIT_LIST_HEAD(&mem->spaces);
 	init_waitqueue_head(&mem->freed_wait);
 	ret = drmm_mutex_init(&npu->drm, &mem->card.lock) ?:
 	      drmm_mutex_init(&npu->drm, &mem->mapped_lock) ?:

@@ -40,9 +40,9 @@ struct qnpu_mem {
 	struct list_head external;	/* imported and pinned buffers with DMA mappings */
 	struct mutex external_lock;	/* protects external and its DMA mappings; innermost */
 	atomic_t detaching;		/* imports that are off @external but still attached */
-	struct mutex claim_lock;	/* protects waiters, resident and all claims; innermost */
+	struct mutex claim_lock;	/* protects waiters, spaces and all claims; innermost */
 	struct list_head waiters;	/* struct qnpu_residency without memory, oldest first */
-	struct list_head resident;	/* buffers on the card, in order of arrival */
+	struct list_head spaces;	/* struct qnpu_vm with buffers on the card */
 	atomic_t freed;			/* counts jobs that have released their buffers; wraps */
 	wait_queue_head_t freed_wait;	/* woken when @freed changes */
 	atomic_t failed_moves;		/* evictions that failed for lack of system memory; wraps */

@@ -76,13 +76,18 @@ static void qnpu_pages_unmap(struct qnpu_device *npu, struct ttm_tt *tt, u32 pag
 void qnpu_pages_release_dma(struct qnpu_device *npu)
 {
 	struct qnpu_mem *mem = &npu->mem;
-	struct qnpu_tt *tt, *next;
+	struct qnpu_tt *tt;
 
-	guard(mutex)(&mem->mapped_lock);
-	list_for_each_entry_safe(tt, next, &mem->mapped, link) {
+	mutex_lock(&mem->mapped_lock);
+	while ((tt = list_first_entry_or_null(&mem->mapped, struct qnpu_tt, link))) {
 		qnpu_pages_unmap(npu, &tt->base, tt->base.num_pages, true);
 		list_del_init(&tt->link);
+		/* Threads that free other buffers wait for one buffer at a time. */
+		mutex_unlock(&mem->mapped_lock);
+		cond_resched();
+		mutex_lock(&mem->mapped_lock);
 	}
+	mutex_unlock(&mem->mapped_lock);
 }
 
 /*
@@ -255,16 +260,23 @@ void qnpu_pages_unpopulate(struct ttm_device *ttm, struct ttm_tt *base)
 {
 	struct qnpu_device *npu = container_of(ttm, struct qnpu_device, mem.ttm);
 	struct qnpu_tt *tt = to_qnpu_tt(base);
+	bool there;
+	int idx;
 
 	if (base->page_flags & TTM_TT_FLAG_EXTERNAL)
 		return;
 
-	/* Keeps removal out while pages off the list are still mapped. */
+	/* Removal waits for this thread, or takes mapped_lock once the device is unplugged. */
+	there = drm_dev_enter(&npu->drm, &idx);
 	mutex_lock(&npu->mem.mapped_lock);
-	if (!list_empty(&tt->link))
+	if (!there && !list_empty(&tt->link))
 		qnpu_pages_unmap(npu, base, base->num_pages, false);
 	list_del_init(&tt->link);
 	mutex_unlock(&npu->mem.mapped_lock);
+	if (there) {
+		qnpu_pages_unmap(npu, base, base->num_pages, false);
+		drm_dev_exit(idx);
+	}
 	qnpu_pages_free(base, base->num_pages);
 }
 

@@ -84,11 +84,14 @@ static int qnpu_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	npu->info.pci_function = PCI_FUNC(pdev->devfn);
 	pci_set_drvdata(pdev, npu);
 
-	ret = qnpu_pci_map_bars(npu, pdev) ?: qnpu_drv_probe(npu);
-	if (!ret)
-		pci_save_state(pdev);
+	ret = qnpu_pci_map_bars(npu, pdev);
+	if (ret)
+		return ret;
+	/* What is saved has no bus mastering: it is for qnpu_bus_let_on(), after a reset. */
+	qnpu_pci_cut_off(npu);
+	pci_save_state(pdev);
 
-	return ret;
+	return qnpu_drv_probe(npu);
 }
 
 static void qnpu_pci_remove(struct pci_dev *pdev)
@@ -105,10 +108,9 @@ static void qnpu_pci_shutdown(struct pci_dev *pdev)
 
 static int qnpu_pci_resume(struct device *dev)
 {
-	qnpu_pm_resume(dev);
 	pci_save_state(to_pci_dev(dev));
 
-	return 0;
+	return qnpu_pm_resume(dev);
 }
 
 /* Hibernation would lose the card's memory, which is too large to be saved. */
@@ -156,9 +158,9 @@ static void qnpu_pci_reset_done(struct pci_dev *pdev)
 {
 	struct qnpu_device *npu = pci_get_drvdata(pdev);
 
+	pci_save_state(pdev);
 	qnpu_irq_enable(npu);
 	qnpu_recover_wake(npu);
-	pci_save_state(pdev);
 }
 
 static pci_ers_result_t qnpu_pci_error_detected(struct pci_dev *pdev, pci_channel_state_t state)

@@ -176,14 +176,6 @@ static void qnpu_platform_shutdown(struct platform_device *pdev)
 
 /* Suspend and resume */
 
-static int qnpu_platform_suspend(struct device *dev)
-{
-	qnpu_pm_suspend(dev);
-	qnpu_platform_power_off(dev_get_drvdata(dev));
-
-	return 0;
-}
-
 static int qnpu_platform_resume(struct device *dev)
 {
 	struct qnpu_device *npu = dev_get_drvdata(dev);
@@ -213,7 +205,7 @@ static int qnpu_platform_system_resume(struct device *dev)
 static const struct dev_pm_ops qnpu_platform_pm_ops = {
 	.prepare = pm_sleep_ptr(qnpu_pm_prepare),
 	SYSTEM_SLEEP_PM_OPS(pm_runtime_force_suspend, qnpu_platform_system_resume)
-	RUNTIME_PM_OPS(qnpu_platform_suspend, qnpu_platform_resume, NULL)
+	RUNTIME_PM_OPS(qnpu_pm_suspend, qnpu_platform_resume, NULL)
 };
 
 static const struct of_device_id qnpu_platform_ids[] = {

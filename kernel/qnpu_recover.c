@@ -261,6 +261,8 @@ static int qnpu_recover_rest(struct qnpu_device *npu, u32 timeout_us)
 /* Suspend all queues. The arbiter is off, so it is certain which jobs have started. */
 static void qnpu_recover_begin(struct qnpu_device *npu, u32 cause)
 {
+	struct drm_npu_status_info kept = {};
+
 	lockdep_assert_held_write(&npu->reset_lock);
 
 	trace_qnpu_device_reset(npu);
@@ -269,6 +271,9 @@ static void qnpu_recover_begin(struct qnpu_device *npu, u32 cause)
 		WRITE_ONCE(npu->resets, npu->resets + 1);
 	qnpu_write(npu, NPU_REG_CTRL, 0);
 	qnpu_recover_suspend_queues(npu);
+	if (cause == DRM_NPU_CAUSE_SLEEP && npu->runtime_pm)
+		qnpu_device_status(npu, &kept);
+	npu->kept = kept;
 }
 
 /* A lost device has answered a reset. Earlier contexts stay dead, except the driver's own. */
@@ -281,6 +286,7 @@ static void qnpu_recover_take_back(struct qnpu_device *npu)
 	qnpu_mem_clear_card(npu);
 	WRITE_ONCE(npu->resets, npu->resets + 1);
 	WRITE_ONCE(npu->losses, npu->losses + 1);
+	memset(&npu->kept, 0, sizeof(npu->kept));
 	while ((queue = qnpu_hw_queue_next(npu, &i))) {
 		if (queue->ctx->internal)
 			qnpu_hw_queue_set_error(queue, READ_ONCE(queue->ctx->dead));
@@ -347,7 +353,6 @@ void qnpu_recover_event_work(struct work_struct *work)
 		if (qnpu_device_is_up(npu) && qnpu_recover_needs_reset(npu)) {
 			qnpu_recover_rest(npu, QNPU_RESET_TIMEOUT_US);
 			qnpu_recover_begin(npu, DRM_NPU_CAUSE_RECOVERY);
-			memset(&npu->kept, 0, sizeof(npu->kept));
 			qnpu_recover_finish(npu);
 		}
 	}
@@ -436,19 +441,14 @@ void qnpu_recover_drain(struct qnpu_device *npu)
 /* Quiesce the device before it loses its state. No other thread uses it. */
 void qnpu_recover_sleep(struct qnpu_device *npu)
 {
-	struct drm_npu_status_info kept;
-
 	guard(qnpu_reset)(npu);
 	if (!npu->wedged) {
 		if (qnpu_recover_rest(npu, QNPU_SLEEP_TIMEOUT_US))
 			drm_warn(&npu->drm, "a job does not finish, it is lost by the suspend\n");
 		qnpu_mem_unmap_cpu(npu);
 		qnpu_recover_begin(npu, DRM_NPU_CAUSE_SLEEP);
-		if (npu->runtime_pm) {
-			qnpu_device_status(npu, &kept);
-			npu->kept = kept;
-		}
 		qnpu_device_reset(npu);
+		qnpu_bus_cut_off(npu);
 		qnpu_mmu_forget(npu);
 	}
 	WRITE_ONCE(npu->asleep, true);

@@ -12,6 +12,7 @@
  * dropped. The waiter's own buffers stay resident. The wait ends: card buffers of one address space
  * always fit the card (qnpu_vma_place()), and jobs have time limits.
  */
+#include <linux/list_sort.h>
 #include <linux/sched.h>
 
 #include "qnpu_ctx.h"
@@ -162,18 +163,11 @@ void qnpu_residency_use(struct qnpu_residency *residency, struct qnpu_bo *bo)
 		residency->missing += bo->tbo.base.size;
 }
 
-/* Returns the largest user of the card among address spaces not yet scanned. */
-static struct qnpu_vm *qnpu_claim_largest(struct qnpu_mem *mem)
+/* Orders address spaces for list_sort(): the largest users of the card first. */
+static int qnpu_claim_order(void *unused, const struct list_head *a, const struct list_head *b)
 {
-	struct qnpu_vm *vm = NULL;
-	struct qnpu_bo *bo;
-
-	list_for_each_entry(bo, &mem->resident, resident_link) {
-		if (!bo->owner->passed && (!vm || bo->owner->resident > vm->resident))
-			vm = bo->owner;
-	}
-
-	return vm;
+	return list_entry(a, struct qnpu_vm, residents_link)->resident <
+	       list_entry(b, struct qnpu_vm, residents_link)->resident;
 }
 
 /* Claims the missing memory for the oldest waiter. */
@@ -188,14 +182,12 @@ static void qnpu_claim_room(struct qnpu_residency *residency)
 	if (qnpu_claims_owner(mem) != residency)
 		return;
 	claimed = residency->aside;
-	list_for_each_entry(bo, &mem->resident, resident_link)
-		bo->owner->passed = false;
-	while (claimed < residency->missing && (vm = qnpu_claim_largest(mem))) {
-		vm->passed = true;
-		list_for_each_entry(bo, &mem->resident, resident_link) {
+	list_sort(NULL, &mem->spaces, qnpu_claim_order);
+	list_for_each_entry(vm, &mem->spaces, residents_link) {
+		list_for_each_entry(bo, &vm->residents, resident_link) {
 			if (claimed >= residency->missing)
-				break;
-			if (bo->owner != vm || bo->claim != QNPU_CLAIM_NONE)
+				return;
+			if (bo->claim != QNPU_CLAIM_NONE)
 				continue;
 			qnpu_claim_set(residency, bo, QNPU_CLAIM_ROOM);
 			claimed += bo->tbo.base.size;
@@ -308,18 +300,23 @@ void qnpu_residency_moved(struct qnpu_bo *bo)
 {
 	struct qnpu_mem *mem = bo_to_qnpu_mem(bo);
 	bool to_card = bo->mem_type == TTM_PL_VRAM;
+	struct qnpu_vm *vm = bo->owner;
 	struct qnpu_residency *owner;
 
 	/* Imports are never on the card. */
-	if (!bo->owner)
+	if (!vm)
 		return;
 	guard(mutex)(&mem->claim_lock);
 	if (to_card && list_empty(&bo->resident_link)) {
-		list_add_tail(&bo->resident_link, &mem->resident);
-		bo->owner->resident += bo->tbo.base.size;
+		if (list_empty(&vm->residents))
+			list_add_tail(&vm->residents_link, &mem->spaces);
+		list_add_tail(&bo->resident_link, &vm->residents);
+		vm->resident += bo->tbo.base.size;
 	} else if (!to_card && !list_empty(&bo->resident_link)) {
 		list_del_init(&bo->resident_link);
-		bo->owner->resident -= bo->tbo.base.size;
+		vm->resident -= bo->tbo.base.size;
+		if (list_empty(&vm->residents))
+			list_del(&vm->residents_link);
 	}
 	owner = qnpu_claims_owner(mem);
 	if (owner && bo->claim == QNPU_CLAIM_ROOM && !to_card)

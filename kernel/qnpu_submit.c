@@ -419,8 +419,9 @@ static void qnpu_job_commit(struct qnpu_ctx_job *job)
 
 		dma_resv_add_fence(bo->tbo.base.resv, job->fence,
 				   write ? DMA_RESV_USAGE_WRITE : DMA_RESV_USAGE_READ);
-		if (qnpu_bo_is_lost(bo))
-			qnpu_bo_restored(bo, false);
+		/* Not one that has been lost since qnpu_job_check_buffers(). */
+		if (qnpu_bo_is_lost(bo) && qnpu_job_replaces(job, r))
+			qnpu_bo_restored(bo, false, READ_ONCE(job->ctx->npu->losses));
 	}
 }
 

@@ -34,6 +34,7 @@ struct qnpu_vm *qnpu_vm_create(struct qnpu_device *npu)
 
 	kref_init(&vm->kref);
 	vm->npu = npu;
+	INIT_LIST_HEAD(&vm->residents);
 	mutex_init(&vm->lock);
 	drm_mm_init(&vm->mm, npu->info.va_start, npu->info.va_end - npu->info.va_start);
 

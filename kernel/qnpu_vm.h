@@ -35,8 +35,9 @@ struct qnpu_vm {
 	struct qnpu_space space;	/* page tables */
 	u64 card;			/* bytes of card buffers with an address here */
 	u32 pairs;			/* queue pairs of its contexts, under hw_lock */
+	struct list_head residents;	/* its buffers on the card, oldest first; claim_lock */
+	struct list_head residents_link; /* in qnpu_mem.spaces while residents has some */
 	u64 resident;			/* bytes of its buffers on the card, under claim_lock */
-	bool passed;			/* already scanned for claims, under claim_lock */
 	atomic64_t cycles[NPU_MAX_CORES]; /* modelled cycles of finished jobs, by core */
 	atomic64_t busy_ns[NPU_MAX_CORES]; /* busy time of finished jobs, by core */
 	atomic64_t submissions;		/* submissions, of one job or more */

@@ -313,6 +313,67 @@ static void errors_of_the_bus(void **state) {
   works();
 }
 
+/* May the card reach memory? */
+static bool is_bus_master(const char *address) {
+  enum { COMMAND = 4, MASTER = 4 };
+  uint8_t config[64];
+  char path[64];
+  FILE *file;
+
+  snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/config", address);
+  file = fopen(path, "r");
+  assert_non_null(file);
+  assert_int_equal(fread(config, 1, sizeof(config), file), sizeof(config));
+  fclose(file);
+  return config[COMMAND] & MASTER;
+}
+
+/* Linux resets no link after an error that is not fatal. The card's job is still there, and the card stays cut off. */
+static void an_error_of_a_card_that_ignores_resets(void **state) {
+  struct drm_npu_wait wait;
+  struct stream stream;
+  char address[32];
+  uint64_t seqno;
+  struct job job;
+  uint32_t ctx;
+  int fd, other;
+
+  (void)state;
+  snprintf(address, sizeof(address), "%s", card_address());
+  fd = npu_open();
+  ctx = ctx_create(fd);
+  stream_create(fd, 1, &stream);
+  stream_nop(&stream, 0);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  fault_set("hang-after", 0);
+  fault_set("stuck-device", 1);
+  seqno = submit(fd, ctx, &job);
+  fault_wait("stuck-device");
+  assert_true(is_bus_master(address));
+  inject("npu0 COMP_TIME");
+  for (int tries = 0; is_bus_master(address); tries++) {
+    assert_true(tries < 3000);
+    usleep(10000);
+  }
+  /* While the driver tries to reset the card. */
+  assert_int_equal(raw_wait(fd, ctx, seqno, 0, &wait), -ETIME);
+  while (raw_wait(fd, ctx, seqno, 0, &wait) == -ETIME) {
+    assert_false(is_bus_master(address));
+    usleep(10000);
+  }
+  assert_int_equal(raw_wait(fd, ctx, seqno, 0, &wait), -ENODEV);
+  faults_clear();
+  for (int tries = 0; !npu_try_open(&other); tries++) {
+    assert_true(tries < 3000);
+    usleep(10000);
+  }
+  close(other);
+  bo_unmap(&stream.bo);
+  close(fd);
+  works();
+}
+
 static void requests_of_io_uring_end_with_a_pulled_card(void **state) {
   struct job jobs[REQUESTS];
   struct user user;
@@ -507,6 +568,7 @@ int main(int argc, char **argv) {
   };
   const struct CMUnitTest card_tests[] = {
       cmocka_unit_test(errors_of_the_bus),
+      cmocka_unit_test(an_error_of_a_card_that_ignores_resets),
       cmocka_unit_test(pulled_under_load),
       cmocka_unit_test(dead_then_pulled),
       cmocka_unit_test(requests_of_io_uring_end_with_a_pulled_card),

@@ -394,6 +394,53 @@ static void an_explicit_job_waits_for_the_zeroing(void **state) {
   close(fd);
 }
 
+/*
+ * The CPU moves buffers while all cores have jobs. The second move reads a dead card: the data is not the buffer's
+ * contents, whether or not the driver has noticed.
+ */
+static void a_dead_card_gives_no_contents(void **state) {
+  struct bo old[2], filler, new[2];
+  struct drm_npu_dev_info info;
+  struct stream nops;
+  uint32_t ctx;
+  int fd, other;
+
+  (void)state;
+  set_parameter("timeout_ms", DEFAULT_TIMEOUT_MS);
+  fd = npu_open();
+  other = npu_open();
+  npu_info(fd, &info);
+  for (int i = 0; i < 2; i++) {
+    bo_create_mapped(fd, MIB(16), DRM_NPU_BO_CARD, &old[i]);
+    memset(old[i].map, 0x55, old[i].size);
+  }
+  bo_create(fd, info.ddr_bytes - MIB(36), DRM_NPU_BO_CARD, &filler);
+  for (int i = 0; i < 2; i++) bo_create(other, MIB(16), DRM_NPU_BO_CARD, &new[i]);
+  ctx = ctx_create(other);
+  stream_create(other, 1, &nops);
+  stream_nop(&nops, 0);
+  occupy_cores(fd);
+  for (int i = 0; i < 2; i++) {
+    struct job job;
+
+    job_init(&job);
+    job_gdma(&job, &nops);
+    job_region(&job, &new[i], DRM_NPU_REGION_READ);
+    fault_set("dead", (uint64_t)i);
+    if (raw_submit(other, ctx, &job)) assert_int_equal(i, 1);
+  }
+  wait_lost(fd, true);
+  faults_clear();
+  wait_lost(fd, false);
+  assert_false(is_marked_lost(fd, &old[0]));
+  assert_true(is_filled(old[0].map, old[0].size, 0x55));
+  assert_true(is_marked_lost(fd, &old[1]));
+  for (int i = 0; i < 2; i++) bo_unmap(&old[i]);
+  bo_unmap(&nops.bo);
+  close(other);
+  close(fd);
+}
+
 /* Contexts with waiting jobs when the card was lost are dead, and must not delay new contexts. */
 static void contexts_of_before_take_no_turn(void **state) {
   struct drm_npu_dev_info info;
@@ -551,6 +598,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest card_tests[] = {
       TEST(a_reset_by_the_pci_core_brings_a_lost_card_back),
       TEST(an_explicit_job_waits_for_the_zeroing),
+      TEST(a_dead_card_gives_no_contents),
       TEST(a_zeroing_fence_outlives_the_driver),
   };
 

@@ -164,6 +164,7 @@ static void a_job_that_does_not_end_keeps_nobody_awake(void **state) {
   int fd = npu_open();
   uint32_t ctx = ctx_create(fd), other = ctx_create(fd), syncobj = syncobj_create(fd);
   uint64_t seqno, behind, waiting;
+  struct drm_npu_status_info before, after;
   struct stream stream, nops;
   struct drm_npu_wait wait;
   struct job job;
@@ -187,7 +188,14 @@ static void a_job_that_does_not_end_keeps_nobody_awake(void **state) {
   behind = submit(fd, ctx, &job);
   job_in(&job, syncobj, 0);
   waiting = submit(fd, other, &job);
+  npu_status(fd, &before);
   assert_int_equal(sleep_and_wake(), 0);
+  npu_status(fd, &after);
+  /* The counters of a block go on after each sleep, those of a card begin again. */
+  for (int i = 0; i < DRM_NPU_MAX_CORES && !is_card(fd); i++) {
+    assert_in_range(after.jobs[i], before.jobs[i], UINT64_MAX);
+    assert_in_range(after.busy_ns[i], before.busy_ns[i], UINT64_MAX);
+  }
   wait_result(fd, ctx, seqno, &wait);
   assert_int_equal(wait.error, -ECANCELED);
   assert_int_equal(wait.fault.cause, DRM_NPU_CAUSE_SLEEP);
