@@ -150,8 +150,7 @@ def features(options):
         has.add("two-cards")
     if "--sleep" in options:
         has.add("sleep")
-    if kernel != "stock":
-        has.add("debug-kernel")
+    has.add("hibernation" if kernel == "stock" else "debug-kernel")  # others are configured without
     if architecture.name == "x86-64" or kernel == "stock":  # the debug kernel for arm64 is built without COMPAT
         has.add("programs-32")
     return has

@@ -24,16 +24,26 @@ static void write_text(const char *path, const char *text) {
   assert_int_equal(fclose(file), 0);
 }
 
+static void wait_gone(void) {
+  for (int tries = 0; rmdir(GROUP); tries++) {
+    if (tries > 1000) fail_msg("the cgroup does not go: %s", strerror(errno));
+    usleep(10000);
+  }
+}
+
 void cgroup_make(uint64_t limit) {
   char text[32];
 
-  /* Left over from a failed test. */
-  rmdir(GROUP);
   umount2(MOUNT, MNT_DETACH);
   mkdir(MOUNT, 0755);
   assert_int_equal(mount("none", MOUNT, "cgroup2", 0, NULL), 0);
+  /* What a test that failed has left, with its processes. */
+  if (!access(GROUP, F_OK)) {
+    write_text(GROUP "/cgroup.kill", "1");
+    wait_gone();
+  }
   write_text(MOUNT "/cgroup.subtree_control", "+memory");
-  if (mkdir(GROUP, 0755) && errno != EEXIST) fail_msg("%s: %s", GROUP, strerror(errno));
+  if (mkdir(GROUP, 0755)) fail_msg("%s: %s", GROUP, strerror(errno));
   snprintf(text, sizeof(text), "%llu", (unsigned long long)limit);
   write_text(GROUP "/memory.max", text);
 }
@@ -62,9 +72,6 @@ void cgroup_expect_below(uint64_t bytes) {
 }
 
 void cgroup_end(void) {
-  for (int tries = 0; rmdir(GROUP); tries++) {
-    if (tries > 1000) fail_msg("the cgroup does not go: %s", strerror(errno));
-    usleep(10000);
-  }
+  wait_gone();
   assert_int_equal(umount(MOUNT), 0);
 }

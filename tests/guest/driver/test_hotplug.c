@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The card disappears while it works: pulled, dead, reset, or cut off by a bus error. Argument: rounds (3). */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <liburing.h>
 #include <linux/dma-buf.h>
@@ -14,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -413,19 +415,40 @@ static void requests_of_io_uring_end_with_the_driver(void **state) {
   }
 }
 
+static long module_users(void) {
+  FILE *file = fopen("/sys/module/qnpu/refcnt", "r");
+  long count;
+
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%ld", &count), 1);
+  fclose(file);
+  return count;
+}
+
+static void wait_module_users(long users) {
+  for (int tries = 0; module_users() != users; tries++) {
+    if (tries > 1000) fail_msg("the module has %ld users instead of %ld", module_users(), users);
+    usleep(10000);
+  }
+}
+
 /*
  * The device does not wait for a job that is stuck for the whole test. The fence of the job, which other processes
- * hold, and that of the next job report their end.
+ * hold, and that of the next job report their end. They keep the module loaded, without a device or an open file, until
+ * they are released.
  */
 static void unbound_while_a_job_stands_still(void **state) {
   struct drm_syncobj_handle out[2];
   struct stream stream;
   char address[32];
+  long users;
   int file, own;
 
   (void)state;
   for (int i = 0; i < rounds; i++) {
     uint32_t id;
+
+    users = module_users();
 
     file = npu_open();
     own = npu_open();
@@ -445,6 +468,11 @@ static void unbound_while_a_job_stands_still(void **state) {
     }
     snprintf(address, sizeof(address), "%s", card_address());
     card_unbind(address);
+    bo_unmap(&stream.bo);
+    close(file);
+    close(own);
+    wait_module_users(users + 2);
+    assert_int_equal(syscall(SYS_delete_module, "qnpu", O_NONBLOCK), -1);
     for (int n = 0; n < 2; n++) {
       struct sync_fence_info fence = {0};
       struct sync_file_info info = {.num_fences = 1, .sync_fence_info = (uintptr_t)&fence};
@@ -453,9 +481,7 @@ static void unbound_while_a_job_stands_still(void **state) {
       assert_int_equal(info.status, -ENODEV);
       close(out[n].fd);
     }
-    bo_unmap(&stream.bo);
-    close(file);
-    close(own);
+    wait_module_users(users);
     held_go_on();
     card_bind(address);
     works();
@@ -465,16 +491,6 @@ static void unbound_while_a_job_stands_still(void **state) {
 /* Buffers that are only referenced by dma-bufs when their card is removed. */
 #define LEFT 512
 #define LEFT_BYTES KIB(64)
-
-static long module_users(void) {
-  FILE *file = fopen("/sys/module/qnpu/refcnt", "r");
-  long count;
-
-  assert_non_null(file);
-  assert_int_equal(fscanf(file, "%ld", &count), 1);
-  fclose(file);
-  return count;
-}
 
 static bool is_nobodys(volatile uint8_t *map) {
   for (uint64_t at = 0; at < LEFT_BYTES; at += 512)
@@ -548,10 +564,7 @@ static void dma_bufs_outlive_their_card(void **state) {
   process_kill(&process);
   cgroup_expect_below(LEFT * 4096 / 2); /* less than a page each */
   cgroup_end();
-  for (int tries = 0; module_users() != users; tries++) {
-    if (tries > 1000) fail_msg("the module has %ld users instead of %ld", module_users(), users);
-    usleep(10000);
-  }
+  wait_module_users(users);
   /* The node has its old name again. */
   card_unbind(address);
   card_bind(address);

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -330,6 +332,72 @@ static void waiters_that_look_first_can_be_interrupted(void **state) {
   stream_destroy(fd, &stream);
 }
 
+static char state_of(pid_t pid) {
+  char path[64], state = 0;
+  FILE *file;
+
+  snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+  file = fopen(path, "r");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%*d %*s %c", &state), 1);
+  fclose(file);
+  return state;
+}
+
+static void wait_asleep(pid_t pid) {
+  char now;
+
+  for (int tries = 0; (now = state_of(pid)) != 'S'; tries++) {
+    if (now == 'Z' || tries > FOREVER_MS / 10) fail_msg("process %d does not wait, its state is %c", (int)pid, now);
+    usleep(10000);
+  }
+}
+
+static void stop_by_debugger(pid_t pid) {
+  int status;
+
+  wait_asleep(pid);
+  assert_int_equal(ptrace(PTRACE_INTERRUPT, pid, NULL, NULL), 0);
+  assert_int_equal(waitpid(pid, &status, __WALL), pid);
+  assert_true(WIFSTOPPED(status));
+}
+
+/* A debugger stops a process in WAIT. WAIT resumes with the process; the job ends even while it is stopped. */
+static void a_debugger_may_stop_who_waits(void **state) {
+  uint32_t patient = ctx_create_patient(fd, NULL);
+  struct drm_npu_wait wait = {.ctx_id = patient};
+  struct stream stream;
+  struct job job;
+  int status;
+  pid_t pid;
+
+  (void)state;
+  stream_create(fd, 1, &stream);
+  stream_nop(&stream, 0);
+  job_init(&job);
+  job_gdma(&job, &stream);
+  wait.seqno = submit_held(fd, patient, &job);
+  wait.timeout_ns = deadline_ns(10 * FOREVER_MS);
+  pid = fork();
+  assert_true(pid >= 0);
+  if (!pid) _exit(ioctl(fd, DRM_IOCTL_NPU_WAIT, &wait) ? errno : wait.error != 0); /* no wrapper that tries again */
+  assert_int_equal(ptrace(PTRACE_SEIZE, pid, NULL, NULL), 0);
+  for (int i = 0; i < 3; i++) {
+    stop_by_debugger(pid);
+    assert_int_equal(raw_wait(fd, patient, wait.seqno, 0, &wait), -ETIME);
+    assert_int_equal(ptrace(PTRACE_CONT, pid, NULL, NULL), 0);
+  }
+  stop_by_debugger(pid);
+  held_go_on();
+  wait_ok(fd, patient, wait.seqno);
+  assert_int_equal(ptrace(PTRACE_DETACH, pid, NULL, NULL), 0);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+  stream_destroy(fd, &stream);
+  ctx_destroy(fd, patient);
+}
+
 /* Handles may be closed while the job runs, which keeps its buffers. */
 static void buffers_may_be_closed_while_a_job_uses_them(void **state) {
   uint32_t patient = ctx_create_patient(fd, NULL);
@@ -536,6 +604,7 @@ int main(void) {
       cmocka_unit_test(wait_checks_its_arguments),
       cmocka_unit_test(waits_time_out_and_buffers_are_busy_meanwhile),
       cmocka_unit_test(waiters_that_look_first_can_be_interrupted),
+      cmocka_unit_test(a_debugger_may_stop_who_waits),
       cmocka_unit_test(buffers_may_be_closed_while_a_job_uses_them),
       cmocka_unit_test(the_fence_page_follows_the_jobs),
       cmocka_unit_test(profiles_have_a_record_per_command),

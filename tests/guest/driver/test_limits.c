@@ -163,6 +163,7 @@ static int fills_page_tables(int socket) {
   CHECK(cgroup_join() && !mlockall(MCL_CURRENT | MCL_FUTURE));
   own = npu_open();
   while (!(ret = raw_bo_create(own, 4096, DRM_NPU_BO_SYSTEM, &bo))) made++;
+  close(own); /* a message of this process is charged, too, and the kernel kills where it cannot be */
   CHECK(ret == -ENOMEM && made > 100);
   return 0;
 }
@@ -272,6 +273,36 @@ static void contexts_are_not_used_up(void **state) {
   free(ids);
 }
 
+/* Creates contexts until memory runs out: the last one works, and closing the file frees all. */
+static int has_contexts_without_end(int socket) {
+  struct drm_npu_ctx_create args = {.priority = DRM_NPU_PRIORITY_NORMAL};
+  int own, made = 0, ret;
+
+  CHECK(cgroup_join() && !mlockall(MCL_CURRENT | MCL_FUTURE));
+  own = npu_open();
+  while (!(ret = raw_ctx_create(own, &args))) made++;
+  CHECK(ret == -ENOMEM && made > 1000);
+  CHECK(!raw_ctx_destroy(own, args.ctx_id));
+  CHECK(raw_ctx_destroy(own, args.ctx_id) == -ENOENT);
+  close(own);
+  CHECK(pauses(socket));
+  own = npu_open();
+  run_nop(own, ctx_create(own));
+  return 0;
+}
+
+static void contexts_without_end_are_refused(void **state) {
+  struct process process;
+
+  (void)state;
+  cgroup_make(CGROUP_LIMIT);
+  process_start(&process, 0, fd, has_contexts_without_end);
+  cgroup_expect_below(CGROUP_LIMIT / 2);
+  process_go_on(&process);
+  process_kill(&process);
+  cgroup_end();
+}
+
 /* Users of a user namespace lock no more memory together than its owner may. */
 
 #define LOCKED MIB(1)
@@ -365,6 +396,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_buffer_beyond_the_cgroup_is_refused),
       cmocka_unit_test(address_spaces_are_not_used_up),
       cmocka_unit_test(contexts_are_not_used_up),
+      cmocka_unit_test(contexts_without_end_are_refused),
       cmocka_unit_test(user_namespaces_are_no_way_around_the_limit),
   };
   const struct CMUnitTest card_tests[] = {

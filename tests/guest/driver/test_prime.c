@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -390,6 +391,63 @@ static void imports_discard_no_stores(void **state) {
   close(dma_buf);
 }
 
+/* A process that submits all the time, and counts its jobs. */
+static pid_t start_submitter(uint32_t *jobs) {
+  pid_t pid = fork();
+
+  if (!pid) {
+    int own;
+    uint32_t id;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    own = npu_open();
+    id = ctx_create(own);
+    for (;;) {
+      run_nop(own, id);
+      __atomic_add_fetch(jobs, 1, __ATOMIC_RELEASE);
+    }
+  }
+  return pid;
+}
+
+static uint32_t jobs_of(uint32_t *jobs) { return __atomic_load_n(jobs, __ATOMIC_ACQUIRE); }
+
+/* Imports of another driver's memory, used and closed again and again, keep no other process from its jobs. */
+static void imports_keep_nobody_from_submitting(void **state) {
+  enum { IMPORTS = 64, JOBS = 100 };
+  uint32_t *jobs = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  int64_t end = now_ms() + FOREVER_MS;
+  struct drm_npu_memory_info info, after;
+  char before[USAGE_BYTES];
+  pid_t pid;
+
+  (void)state;
+  assert_ptr_not_equal(jobs, MAP_FAILED);
+  usage_begin(before);
+  npu_memory_settled(fd, &info);
+  pid = start_submitter(jobs);
+  while (!jobs_of(jobs)) usleep(1000);
+  for (uint32_t i = 0, had = jobs_of(jobs); i < IMPORTS || jobs_of(jobs) < had + JOBS; i++) {
+    uint8_t *map;
+    int dma_buf = make_udmabuf(KIB(256), &map);
+    struct bo bo;
+
+    import_to(fd, dma_buf, &bo);
+    if (i % 4 == 0) assert_int_equal(raw_fill(fd, ctx, &bo, 0x4d), 0);
+    bo_destroy(fd, &bo);
+    munmap(map, KIB(256));
+    close(dma_buf);
+    assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+    assert_true(now_ms() < end);
+  }
+  kill(pid, SIGKILL);
+  assert_int_equal(waitpid(pid, NULL, 0), pid);
+  munmap(jobs, 4096);
+  usage_expect(before);
+  npu_memory_settled(fd, &after);
+  assert_memory_equal(&info, &after, sizeof(info));
+}
+
 static int raw_job_of(int file, uint32_t context, const struct bo *bo, uint32_t access) {
   struct stream nops;
   struct job job;
@@ -474,6 +532,7 @@ int main(void) {
       cmocka_unit_test(foreign_memory_shows_nothing_of_others),
       cmocka_unit_test(imports_outlive_their_file_descriptors_many_times),
       cmocka_unit_test(imports_discard_no_stores),
+      cmocka_unit_test(imports_keep_nobody_from_submitting),
       cmocka_unit_test(a_share_without_write_access_is_only_read),
       cmocka_unit_test(wrong_shares_are_refused),
   };

@@ -4,12 +4,16 @@
  * They finish or are cancelled first; all memory keeps its contents. Needs a board whose other devices support it:
  * npu-vm --sleep.
  */
+#include <drm.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/types.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -84,7 +88,7 @@ static void user_start(struct user *user, int number) {
     struct job job;
 
     stream_create(user->fd, 2, &user->streams[i]);
-    stream_slow_copy(&user->streams[i], 1, 150);
+    stream_slow_copy(&user->streams[i], 1, 50);
     stream_fill(&user->streams[i], 2, (uint64_t)i, 1, (uint8_t)(0xa0 + i));
     job_init(&job);
     job_gdma(&job, &user->streams[i]);
@@ -159,11 +163,44 @@ static void is_cancelled(int fd, uint32_t ctx, uint64_t seqno) {
   assert_int_equal(wait.error, -ECANCELED);
 }
 
-/* The driver waits some seconds for this job, then cancels it, with later jobs and dependent ones. */
+/* Fences of another driver (CONFIG_SW_SYNC). The kernel does not install this header. */
+#define SW_SYNC "/sys/kernel/debug/sync/sw_sync"
+
+struct sw_sync_create_fence {
+  __u32 value;
+  char name[32];
+  __s32 fence;
+};
+
+#define SW_SYNC_CREATE_FENCE _IOWR('W', 0, struct sw_sync_create_fence)
+
+/* Puts such a fence into a syncobj. It signals when the returned file is closed; -1: the kernel has none. */
+static int foreign_fence(int fd, uint32_t syncobj) {
+  struct drm_syncobj_handle import = {.handle = syncobj, .flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE};
+  struct sw_sync_create_fence create = {.value = 1};
+  int timeline = open(SW_SYNC, O_RDWR | O_CLOEXEC);
+
+  if (timeline < 0) {
+    print_message("this kernel has no fences of other drivers (CONFIG_SW_SYNC)\n");
+    return -1;
+  }
+  assert_int_equal(ioctl(timeline, SW_SYNC_CREATE_FENCE, &create), 0);
+  import.fd = create.fence;
+  assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &import), 0);
+  close(create.fence);
+  return timeline;
+}
+
+/*
+ * The driver waits some seconds for this job, then cancels it, with later jobs, dependent ones, and one that waits for a
+ * fence of another driver.
+ */
 static void a_job_that_does_not_end_keeps_nobody_awake(void **state) {
   int fd = npu_open();
-  uint32_t ctx = ctx_create(fd), other = ctx_create(fd), syncobj = syncobj_create(fd);
-  uint64_t seqno, behind, waiting;
+  uint32_t ctx = ctx_create(fd), other = ctx_create(fd), third = ctx_create(fd);
+  uint32_t syncobj = syncobj_create(fd), foreign = syncobj_create(fd), out = syncobj_create(fd);
+  int timeline = foreign_fence(fd, foreign);
+  uint64_t seqno, behind, waiting, outside = 0;
   struct drm_npu_status_info before, after;
   struct stream stream, nops;
   struct drm_npu_wait wait;
@@ -188,6 +225,13 @@ static void a_job_that_does_not_end_keeps_nobody_awake(void **state) {
   behind = submit(fd, ctx, &job);
   job_in(&job, syncobj, 0);
   waiting = submit(fd, other, &job);
+  if (timeline >= 0) {
+    job_init(&job);
+    job_gdma(&job, &nops);
+    job_in(&job, foreign, 0);
+    job_out(&job, out, 0);
+    outside = submit(fd, third, &job);
+  }
   npu_status(fd, &before);
   assert_int_equal(sleep_and_wake(), 0);
   npu_status(fd, &after);
@@ -201,6 +245,13 @@ static void a_job_that_does_not_end_keeps_nobody_awake(void **state) {
   assert_int_equal(wait.fault.cause, DRM_NPU_CAUSE_SLEEP);
   is_cancelled(fd, ctx, behind);
   is_cancelled(fd, other, waiting);
+  if (timeline >= 0) {
+    is_cancelled(fd, third, outside);
+    assert_int_equal(syncobj_status(fd, out), -ECANCELED);
+    run_nop(fd, third);
+    close(timeline);
+    run_nop(fd, third);
+  }
   run_nop(fd, ctx);
   run_nop(fd, other);
   ctx_destroy(fd, ctx);
