@@ -148,8 +148,12 @@ static bool qnpu_attach_loses(const struct qnpu_hw_queue *a, const struct qnpu_h
 	return time_before(a->attached, b->attached);
 }
 
-/* Returns the queue to detach. @passed: queues with a job on a core. */
-static struct qnpu_hw_queue *qnpu_attach_loser(struct qnpu_device *npu, const unsigned long *passed)
+/*
+ * Returns the queue to detach for an address space with @pairs queue pairs. A busy one has used up
+ * its time slice, and its address space has at least as many. @passed: queues with a job on a core.
+ */
+static struct qnpu_hw_queue *qnpu_attach_loser(struct qnpu_device *npu, u32 pairs,
+					       const unsigned long *passed)
 {
 	struct qnpu_hw_queue *queue, *loser = NULL;
 	u32 i;
@@ -159,7 +163,8 @@ static struct qnpu_hw_queue *qnpu_attach_loser(struct qnpu_device *npu, const un
 		if (!queue || test_bit(i, passed))
 			continue;
 		if (qnpu_ctx_is_busy(queue->ctx) &&
-		    time_before(jiffies, queue->attached + QNPU_ATTACH_TURN))
+		    (time_before(jiffies, queue->attached + QNPU_ATTACH_TURN) ||
+		     queue->ctx->vm->pairs < pairs))
 			continue;
 		if (!loser || qnpu_attach_loses(queue, loser))
 			loser = queue;
@@ -168,8 +173,11 @@ static struct qnpu_hw_queue *qnpu_attach_loser(struct qnpu_device *npu, const un
 	return loser;
 }
 
-/* Returns the index of a free queue pair, after detaching a queue if necessary, or -EAGAIN. */
-static int qnpu_attach_find(struct qnpu_device *npu)
+/*
+ * Returns the index of a free queue pair for an address space with @pairs of them, after detaching
+ * a queue if necessary, or -EAGAIN.
+ */
+static int qnpu_attach_find(struct qnpu_device *npu, u32 pairs)
 {
 	u32 i, count = min(READ_ONCE(npu->attach.slot_count), qnpu_copy_user_queues(npu));
 	DECLARE_BITMAP(passed, NPU_MAX_QUEUES) = {};
@@ -180,7 +188,7 @@ static int qnpu_attach_find(struct qnpu_device *npu)
 		if (!npu->queues[i])
 			return i;
 	}
-	while ((queue = qnpu_attach_loser(npu, passed))) {
+	while ((queue = qnpu_attach_loser(npu, pairs, passed))) {
 		i = queue->index;
 		ret = qnpu_attach_take(queue);
 		if (!ret)
@@ -211,7 +219,7 @@ static int qnpu_attach_awake(struct qnpu_hw_queue *queue)
 	mutex_lock(&npu->hw_lock);
 	if (!qnpu_hw_queue_is_attached(queue) && !READ_ONCE(queue->error)) {
 		if (!queue->ctx->internal)
-			index = qnpu_attach_find(npu);
+			index = qnpu_attach_find(npu, queue->ctx->vm->pairs);
 		ret = index < 0 ? index : qnpu_hw_queue_attach(queue, index);
 	}
 	if (ret == -ENODEV && !queue->ctx->internal)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Users get equal shares of the cores, however many contexts and cores their jobs use. The tests compare the cycles that
- * the card has spent on each user.
+ * Users get equal shares of the cores, however many contexts and cores their jobs use. The tests compare the cycles
+ * that the card has spent on each user.
  */
 #include <errno.h>
 #include <setjmp.h>

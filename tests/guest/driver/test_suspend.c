@@ -192,7 +192,7 @@ static int foreign_fence(int fd, uint32_t syncobj) {
 }
 
 /*
- * The driver waits some seconds for this job, then cancels it, with later jobs, dependent ones, and one that waits for a
+ * The driver waits some seconds for this job, then cancels it, with later jobs, dependent ones, and one waiting for a
  * fence of another driver.
  */
 static void a_job_that_does_not_end_keeps_nobody_awake(void **state) {
