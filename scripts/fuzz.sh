@@ -19,7 +19,10 @@ case ${1:-} in
         ;;
     nets)
         scripts/build.sh fuzz_nets
-        "$NPU_BUILD/bin/fuzz_nets" --seconds "$seconds" --salt "$(date)" --out "$NPU_BUILD"
+        for kind in "" --quantized --calibrated --reals; do
+            # shellcheck disable=SC2086 # none of them is an argument, too
+            "$NPU_BUILD/bin/fuzz_nets" $kind --seconds $((seconds / 4)) --salt "$(date)" --out "$NPU_BUILD"
+        done
         ;;
     kernel) make -s fuzz-kernel SECONDS="$seconds" ;;
     *) die "usage: fuzz.sh bmodel|onnx|chip|nets|kernel" ;;
