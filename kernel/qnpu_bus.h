@@ -16,11 +16,11 @@ struct qnpu_bus_ops {
 
 	/* Allocate at most @want interrupts for npu->irq.vectors; returns their number. */
 	int (*irqs)(struct qnpu_device *npu, u32 want);
-	/* Power on until registers respond. Like the next two: in probe or under reset_lock. */
+	/* Power on until registers respond. In probe, on resume, or under reset_lock. */
 	int (*power_on)(struct qnpu_device *npu);
-	/* Enable DMA of a device that was reset. NULL: always enabled. */
+	/* Enable DMA of a device that was reset. Locked like power_on. NULL: always enabled. */
 	void (*let_on)(struct qnpu_device *npu);
-	/* Block the device's DMA, even if the device ignores resets. */
+	/* Block the device's DMA, even if the device ignores resets. Locked like power_on. */
 	void (*cut_off)(struct qnpu_device *npu);
 };
 

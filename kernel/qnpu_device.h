@@ -80,9 +80,9 @@ struct qnpu_device {
 	u32 reset_cause;		/* DRM_NPU_CAUSE_ of the last reset or stop; hw_lock */
 
 	/* Written under reset_lock. */
-	bool offline;			/* unusable after a bus error, until the bus is repaired */
+	bool offline;			/* during a PCI reset, or from a bus error to its repair */
 	bool asleep;			/* suspended, by system sleep or runtime PM */
-	bool wedged;			/* resets failed; the device is not accessed any more */
+	bool wedged;			/* lost or removed: calls fail, pulse_work polls it */
 	u32 losses;			/* number of returns of a lost card, with empty memory */
 	unsigned long offline_until;	/* jiffies at which an offline device is declared lost */
 	struct drm_npu_status_info kept; /* counters saved at suspend */

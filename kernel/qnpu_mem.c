@@ -225,6 +225,14 @@ u64 qnpu_mem_system_bytes(void)
 	return ((u64)totalram_pages() << PAGE_SHIFT) / 4 * 3;
 }
 
+/* Returns the system memory that evictions may still use, bytes. */
+u64 qnpu_mem_system_room(void)
+{
+	u64 used = atomic64_read(&qnpu_system_used), limit = qnpu_mem_system_bytes();
+
+	return limit - min(used, limit);
+}
+
 /* The exporter accounts imported memory. */
 static u64 qnpu_system_counted(struct ttm_buffer_object *tbo)
 {
@@ -414,9 +422,9 @@ static bool qnpu_ttm_eviction_valuable(struct ttm_buffer_object *tbo, const stru
 	    !qnpu_residency_may_evict(to_qnpu_bo(tbo)) ||
 	    !dma_resv_test_signaled(tbo->base.resv, DMA_RESV_USAGE_BOOKKEEP))
 		return false;
-	if (atomic64_read(&qnpu_system_used) + tbo->base.size <= qnpu_mem_system_bytes())
+	if (tbo->base.size <= qnpu_mem_system_room())
 		return true;
-	atomic_inc(&ttm_to_qnpu(tbo->bdev)->mem.failed_moves);
+	qnpu_residency_move_failed(ttm_to_qnpu(tbo->bdev));
 
 	return false;
 }

@@ -45,7 +45,6 @@ struct qnpu_mem {
 	struct list_head spaces;	/* struct qnpu_vm with buffers on the card */
 	atomic_t freed;			/* counts jobs that have released their buffers; wraps */
 	wait_queue_head_t freed_wait;	/* woken when @freed changes */
-	atomic_t failed_moves;		/* evictions that failed for lack of system memory; wraps */
 	atomic64_t evicted;		/* bytes of card buffers in system memory */
 	atomic64_t evictions;		/* evictions since the driver was bound */
 };
@@ -66,6 +65,7 @@ struct qnpu_mem_run {
 int qnpu_mem_init(struct qnpu_device *npu);
 void qnpu_mem_unmap_cpu(struct qnpu_device *npu);
 u64 qnpu_mem_system_bytes(void);
+u64 qnpu_mem_system_room(void);
 u64 qnpu_mem_card_bytes(struct qnpu_device *npu);
 void qnpu_mem_card_space(struct qnpu_device *npu, struct qnpu_card_space *space);
 void qnpu_mem_run(struct qnpu_bo *bo, bool system, u64 offset, struct qnpu_mem_run *run);

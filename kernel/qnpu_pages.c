@@ -21,6 +21,7 @@
 #include "qnpu_device.h"
 #include "qnpu_gem.h"
 #include "qnpu_pages.h"
+#include "qnpu_residency.h"
 
 /* The largest piece: a block that one page table entry maps. */
 #define QNPU_MAX_ORDER	(21 - PAGE_SHIFT)
@@ -249,7 +250,7 @@ int qnpu_pages_populate(struct ttm_device *ttm, struct ttm_tt *base, struct ttm_
 		list_add(&tt->link, &npu->mem.mapped);
 		mutex_unlock(&npu->mem.mapped_lock);
 	} else if (tt->bo->tbo.resource) {
-		atomic_inc(&npu->mem.failed_moves);
+		qnpu_residency_move_failed(npu);
 	}
 	drm_dev_exit(idx);
 

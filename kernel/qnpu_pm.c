@@ -4,8 +4,8 @@
  *
  * Attached queue pairs and threads inside qnpu_device_enter() keep the device awake. It has no
  * queues when it suspends, so no job must be drained, and page tables change without invalidations
- * until it resumes. At system suspend there may be queues, but user space and the driver's
- * workqueues are frozen first.
+ * until it resumes. At system suspend there may be queues, but user space is frozen first, and all
+ * jobs end (qnpu_recover_drain()). Works still run, and find the device asleep.
  */
 #include <linux/devfreq.h>
 #include <linux/device.h>

@@ -9,8 +9,10 @@
  * To avoid starvation, the oldest waiter claims as many bytes as it lacks, from the address spaces
  * that use most of the card. Claimed buffers take no new jobs, and are evicted for the waiter only;
  * their memory is set aside for it. If others stay busy for a second, claims on idle buffers are
- * dropped. The waiter's own buffers stay resident. The wait ends: card buffers of one address space
- * always fit the card (qnpu_vma_place()), and jobs have time limits.
+ * dropped. The waiter's own buffers stay resident. Buffers that do not fit system memory are not
+ * claimed; the submission of the oldest waiter fails if its evictions keep finding such buffers.
+ * The wait ends: card buffers of one address space always fit the card (qnpu_vma_place()), and jobs
+ * have time limits.
  */
 #include <linux/list_sort.h>
 #include <linux/sched.h>
@@ -43,7 +45,6 @@ void qnpu_residency_init(struct qnpu_residency *residency, struct qnpu_ctx *ctx)
 	residency->mem = &ctx->npu->mem;
 	residency->task = current;
 	residency->seen = atomic_read(&residency->mem->freed);
-	residency->failed_moves = atomic_read(&residency->mem->failed_moves);
 	INIT_LIST_HEAD(&residency->link);
 	INIT_LIST_HEAD(&residency->claims);
 }
@@ -170,13 +171,13 @@ static int qnpu_claim_order(void *unused, const struct list_head *a, const struc
 	       list_entry(b, struct qnpu_vm, residents_link)->resident;
 }
 
-/* Claims the missing memory for the oldest waiter. */
+/* Claims the missing memory for the oldest waiter, in buffers that system memory has room for. */
 static void qnpu_claim_room(struct qnpu_residency *residency)
 {
 	struct qnpu_mem *mem = residency->mem;
 	struct qnpu_vm *vm;
 	struct qnpu_bo *bo;
-	u64 claimed;
+	u64 claimed, room = qnpu_mem_system_room();
 
 	guard(mutex)(&mem->claim_lock);
 	if (qnpu_claims_owner(mem) != residency)
@@ -187,7 +188,7 @@ static void qnpu_claim_room(struct qnpu_residency *residency)
 		list_for_each_entry(bo, &vm->residents, resident_link) {
 			if (claimed >= residency->missing)
 				return;
-			if (bo->claim != QNPU_CLAIM_NONE)
+			if (bo->claim != QNPU_CLAIM_NONE || bo->tbo.base.size > room)
 				continue;
 			qnpu_claim_set(residency, bo, QNPU_CLAIM_ROOM);
 			claimed += bo->tbo.base.size;
@@ -245,6 +246,16 @@ void qnpu_residency_leave(struct qnpu_residency *residency)
 	qnpu_residency_wake(residency->ctx->npu);
 }
 
+/* Counts consecutive attempts with a failed eviction. Returns false after too many. */
+static bool qnpu_residency_may_try(struct qnpu_residency *residency, int error)
+{
+	guard(mutex)(&residency->mem->claim_lock);
+	residency->tries = error == -ENOSPC && residency->move_failed ? residency->tries + 1 : 0;
+	residency->move_failed = false;
+
+	return residency->tries <= QNPU_RESIDENCY_TRIES;
+}
+
 /*
  * Waits after an attempt that failed with @error, with all buffers unlocked. The wait ends when
  * jobs release buffers, with claims when all claimed buffers are idle, or by timeout. Returns
@@ -254,7 +265,6 @@ int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 {
 	unsigned long let_go = jiffies + QNPU_RESIDENCY_HOLD;
 	struct qnpu_mem *mem = residency->mem;
-	u32 failed;
 	long left;
 
 	/* The lock order conflicts with an eviction; all locks are dropped, so retry. */
@@ -262,10 +272,7 @@ int qnpu_residency_retry(struct qnpu_residency *residency, int error)
 		return -EAGAIN;
 	if (error != -EBUSY && error != -ENOSPC)
 		return error;
-	failed = atomic_read(&mem->failed_moves);
-	residency->tries = failed == residency->failed_moves ? 0 : residency->tries + 1;
-	residency->failed_moves = failed;
-	if (residency->tries > QNPU_RESIDENCY_TRIES)
+	if (!qnpu_residency_may_try(residency, error))
 		return -ENOMEM;
 	if (error == -EBUSY)
 		/* It waits for something other than room, so it must not hold claims. */
@@ -325,6 +332,20 @@ void qnpu_residency_moved(struct qnpu_bo *bo)
 		owner->aside -= min(owner->aside, bo->tbo.base.size);
 	if (bo->mem_type == QNPU_BO_NOWHERE || (!to_card && bo->claim == QNPU_CLAIM_ROOM))
 		qnpu_claim_drop(bo);
+}
+
+/*
+ * An eviction by this thread found no system memory. Only the oldest waiter takes note: the others
+ * wait until it has finished, and must not fail because of its evictions.
+ */
+void qnpu_residency_move_failed(struct qnpu_device *npu)
+{
+	struct qnpu_residency *owner;
+
+	guard(mutex)(&npu->mem.claim_lock);
+	owner = qnpu_claims_owner(&npu->mem);
+	if (owner && owner->task == current)
+		owner->move_failed = true;
 }
 
 /* A job has released its buffers, or claims have changed. */

@@ -22,8 +22,8 @@ struct qnpu_residency {
 	u64 missing;			/* bytes of its buffers that are not resident yet */
 	u64 aside;			/* bytes evicted for it and not yet used; claim_lock */
 	u32 seen;			/* qnpu_mem.freed before the attempt */
-	u32 failed_moves;		/* qnpu_mem.failed_moves before the attempt */
-	u32 tries;			/* consecutive attempts in which @failed_moves changed */
+	bool move_failed;		/* an eviction found no system memory; claim_lock */
+	u32 tries;			/* consecutive attempts with @move_failed */
 };
 
 void qnpu_residency_init(struct qnpu_residency *residency, struct qnpu_ctx *ctx);
@@ -36,6 +36,7 @@ void qnpu_residency_leave(struct qnpu_residency *residency);
 bool qnpu_residency_may_evict(struct qnpu_bo *bo);
 u64 qnpu_residency_aside(struct qnpu_bo *bo);
 void qnpu_residency_moved(struct qnpu_bo *bo);
+void qnpu_residency_move_failed(struct qnpu_device *npu);
 void qnpu_residency_wake(struct qnpu_device *npu);
 
 #endif

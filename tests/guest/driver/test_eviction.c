@@ -12,6 +12,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -630,6 +631,64 @@ static void a_submission_without_memory_for_evictions_fails(void **state) {
   owner_close(&large);
 }
 
+/* Submits a job again and again. */
+struct repeater {
+  struct owner *owner;
+  uint32_t ctx;
+  struct job job;
+  pthread_t thread;
+  atomic_int *stop;
+  atomic_int *failures; /* submissions without memory */
+};
+
+static void *submit_again(void *arg) {
+  struct repeater *r = arg;
+
+  while (!*r->stop)
+    if (raw_submit(r->owner->fd, r->ctx, &r->job) == -ENOMEM) ++*r->failures;
+  return NULL;
+}
+
+/* Submissions that need the entire card find no memory for evictions. Another file's do not fail because of them. */
+static void failed_evictions_do_not_fail_others(void **state) {
+  uint64_t limit = (uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE / 4 * 3, total = card_total();
+  atomic_int stop = 0, failures = 0;
+  struct owner large, many;
+  struct repeater r[4];
+  int filler = npu_open(), rest, refused = 0;
+  struct job job;
+  struct bo bo;
+
+  (void)state;
+  if (total <= limit / 8) {
+    print_message("a card of %llu bytes always finds memory on this board\n", (unsigned long long)total);
+    close(filler);
+    return;
+  }
+  owner_open(&large, 10, total, 1);
+  owner_open(&many, 20, total, 12);
+  assert_true(owner_check_job(&many, 0, many.count, 0));
+  while (!raw_bo_create(filler, MIB(16), DRM_NPU_BO_SYSTEM, &bo)) continue;
+  for (int i = 0; i < 4; i++) {
+    r[i] = (struct repeater){.owner = &large, .ctx = ctx_create(large.fd), .stop = &stop, .failures = &failures};
+    owner_job(&large, 0, 1, 0, &r[i].job);
+    assert_int_equal(pthread_create(&r[i].thread, NULL, submit_again, &r[i]), 0);
+  }
+  for (rest = 0; failures < 12 && !refused; rest++) {
+    owner_job(&many, 0, many.count, 0, &job);
+    refused = raw_submit(many.fd, many.ctx, &job);
+  }
+  stop = 1;
+  for (int i = 0; i < 4; i++) pthread_join(r[i].thread, NULL);
+  print_message("%d submissions beside %d without memory\n", rest, failures);
+  assert_int_equal(refused, 0);
+  assert_int_equal(close(filler), 0);
+  assert_true(owner_check_job(&many, 0, many.count, 0));
+  assert_true(owner_check_job(&large, 0, 1, 0));
+  owner_close(&many);
+  owner_close(&large);
+}
+
 /* Status 0: no error. */
 static int want_two_thirds(uint32_t seed, int ready, int go) {
   unsigned random = seed;
@@ -773,6 +832,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup(busy_cores_do_not_hold_up_moves, the_card_is_empty),
       cmocka_unit_test_setup(no_write_is_lost_in_a_move, the_card_is_empty),
       cmocka_unit_test_setup(a_submission_without_memory_for_evictions_fails, the_card_is_empty),
+      cmocka_unit_test_setup(failed_evictions_do_not_fail_others, the_card_is_empty),
       cmocka_unit_test_setup(three_processes_share_twice_the_card, the_card_is_empty),
   };
 
