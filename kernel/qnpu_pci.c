@@ -87,7 +87,7 @@ static int qnpu_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	ret = qnpu_pci_map_bars(npu, pdev);
 	if (ret)
 		return ret;
-	/* What is saved has no bus mastering: it is for qnpu_bus_let_on(), after a reset. */
+	/* Saved without bus mastering: qnpu_bus_let_on() enables it after a reset. */
 	qnpu_pci_cut_off(npu);
 	pci_save_state(pdev);
 

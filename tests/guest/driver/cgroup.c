@@ -37,7 +37,7 @@ void cgroup_make(uint64_t limit) {
   umount2(MOUNT, MNT_DETACH);
   mkdir(MOUNT, 0755);
   assert_int_equal(mount("none", MOUNT, "cgroup2", 0, NULL), 0);
-  /* What a test that failed has left, with its processes. */
+  /* Remove the group of a failed test, with its processes. */
   if (!access(GROUP, F_OK)) {
     write_text(GROUP "/cgroup.kill", "1");
     wait_gone();

@@ -600,35 +600,52 @@ static void no_write_is_lost_in_a_move(void **state) {
 }
 
 /*
- * An eighth of the system memory for buffers is reserved for moves (kernel/qnpu_mem.c). While the rest is in use, a
- * submission that must evict more than that fails. It succeeds once memory is free again.
+ * An eighth of the system memory for buffers is reserved for moves (kernel/qnpu_mem.c). Here all other system memory is
+ * in use, and `large` has been evicted: it needs the entire card, and evicting all of `many` takes more than that
+ * eighth.
  */
-static void a_submission_without_memory_for_evictions_fails(void **state) {
-  uint64_t limit = (uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE / 4 * 3, total = card_total();
+struct shortage {
   struct owner large, many;
-  int filler = npu_open();
-  struct job job;
+  int filler;
+};
+
+/* Returns false on a board whose card is smaller than the reserve: there, evictions always find memory. */
+static bool shortage_begin(struct shortage *s) {
+  uint64_t limit = (uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE / 4 * 3, total = card_total();
   struct bo bo;
 
-  (void)state;
   if (total <= limit / 8) {
     print_message("a card of %llu bytes always finds memory on this board\n", (unsigned long long)total);
-    close(filler);
-    return;
+    return false;
   }
-  owner_open(&large, 10, total, 1);
-  owner_open(&many, 20, total, 12);
-  assert_true(owner_check_job(&many, 0, many.count, 0));
-  assert_int_equal(evicted_of(&large), 1);
-  while (!raw_bo_create(filler, 16 * 1024 * 1024, DRM_NPU_BO_SYSTEM, &bo)) continue;
-  owner_job(&large, 0, 1, 0, &job);
-  assert_int_equal(raw_submit(large.fd, large.ctx, &job), -ENOMEM);
-  assert_true(owner_check_job(&many, 0, many.count, 0));
-  assert_int_equal(close(filler), 0);
-  assert_true(owner_check_job(&large, 0, 1, 0));
-  assert_true(owner_check_job(&many, 0, many.count, 0));
-  owner_close(&many);
-  owner_close(&large);
+  owner_open(&s->large, 10, total, 1);
+  owner_open(&s->many, 20, total, 12);
+  assert_true(owner_check_job(&s->many, 0, s->many.count, 0));
+  assert_int_equal(evicted_of(&s->large), 1);
+  s->filler = npu_open();
+  while (!raw_bo_create(s->filler, MIB(16), DRM_NPU_BO_SYSTEM, &bo)) continue;
+  return true;
+}
+
+/* Frees the system memory. All contents must be intact. */
+static void shortage_end(struct shortage *s) {
+  assert_int_equal(close(s->filler), 0);
+  assert_true(owner_check_job(&s->large, 0, 1, 0));
+  assert_true(owner_check_job(&s->many, 0, s->many.count, 0));
+  owner_close(&s->many);
+  owner_close(&s->large);
+}
+
+static void a_submission_without_memory_for_evictions_fails(void **state) {
+  struct shortage s;
+  struct job job;
+
+  (void)state;
+  if (!shortage_begin(&s)) return;
+  owner_job(&s.large, 0, 1, 0, &job);
+  assert_int_equal(raw_submit(s.large.fd, s.large.ctx, &job), -ENOMEM);
+  assert_true(owner_check_job(&s.many, 0, s.many.count, 0));
+  shortage_end(&s);
 }
 
 /* Submits a job again and again. */
@@ -651,42 +668,28 @@ static void *submit_again(void *arg) {
 
 /* Submissions that need the entire card find no memory for evictions. Another file's do not fail because of them. */
 static void failed_evictions_do_not_fail_others(void **state) {
-  uint64_t limit = (uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE / 4 * 3, total = card_total();
   atomic_int stop = 0, failures = 0;
-  struct owner large, many;
+  struct shortage s;
   struct repeater r[4];
-  int filler = npu_open(), rest, refused = 0;
+  int rest, refused = 0;
   struct job job;
-  struct bo bo;
 
   (void)state;
-  if (total <= limit / 8) {
-    print_message("a card of %llu bytes always finds memory on this board\n", (unsigned long long)total);
-    close(filler);
-    return;
-  }
-  owner_open(&large, 10, total, 1);
-  owner_open(&many, 20, total, 12);
-  assert_true(owner_check_job(&many, 0, many.count, 0));
-  while (!raw_bo_create(filler, MIB(16), DRM_NPU_BO_SYSTEM, &bo)) continue;
+  if (!shortage_begin(&s)) return;
   for (int i = 0; i < 4; i++) {
-    r[i] = (struct repeater){.owner = &large, .ctx = ctx_create(large.fd), .stop = &stop, .failures = &failures};
-    owner_job(&large, 0, 1, 0, &r[i].job);
+    r[i] = (struct repeater){.owner = &s.large, .ctx = ctx_create(s.large.fd), .stop = &stop, .failures = &failures};
+    owner_job(&s.large, 0, 1, 0, &r[i].job);
     assert_int_equal(pthread_create(&r[i].thread, NULL, submit_again, &r[i]), 0);
   }
-  for (rest = 0; failures < 12 && !refused; rest++) {
-    owner_job(&many, 0, many.count, 0, &job);
-    refused = raw_submit(many.fd, many.ctx, &job);
+  for (rest = 0; failures < 4 && !refused; rest++) {
+    owner_job(&s.many, 0, s.many.count, 0, &job);
+    refused = raw_submit(s.many.fd, s.many.ctx, &job);
   }
   stop = 1;
   for (int i = 0; i < 4; i++) pthread_join(r[i].thread, NULL);
   print_message("%d submissions beside %d without memory\n", rest, failures);
   assert_int_equal(refused, 0);
-  assert_int_equal(close(filler), 0);
-  assert_true(owner_check_job(&many, 0, many.count, 0));
-  assert_true(owner_check_job(&large, 0, 1, 0));
-  owner_close(&many);
-  owner_close(&large);
+  shortage_end(&s);
 }
 
 /* Status 0: no error. */

@@ -23,7 +23,7 @@
 #define CONTEXTS 100
 #define QUEUED 8
 #define JOB_MS 20
-/* Of a single context: seconds of work, however late its process comes. */
+/* Jobs of the single context: seconds of work, so that its queue is never empty. */
 #define QUEUED_ALONE 48
 #define JOB_MS_ALONE 60
 
@@ -81,7 +81,7 @@ static int keeps_going(int socket) {
   return 0;
 }
 
-/* Of a file's finished jobs, on all cores. */
+/* Returns the cycles of a file's finished jobs, summed over all cores. */
 static uint64_t cycles_of(int file) {
   struct drm_npu_dev_info info;
   uint64_t cycles = 0;

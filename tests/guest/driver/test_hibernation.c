@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hibernation, as far as devices are frozen for the image: a card with buffers in its memory refuses, one without
- * freezes and goes on.
+ * The freeze phase of hibernation: a card with buffers in its memory refuses, a card without buffers freezes and thaws.
  *
- * The board's shared folders do not survive to be frozen: Linux resets such a device when it thaws, and its driver does
- * not set it up again. So the last card to be frozen always refuses, and both cards come before all other devices: they
- * are added anew, since devices are frozen in the opposite order of their addition. Needs two cards.
+ * Freezing would break the board's shared folders: when they thaw, Linux resets their devices and does not initialize
+ * them again. So one card always refuses, and both cards freeze before all other devices. Linux freezes the last added
+ * device first, so set_up() removes and rescans the cards. Needs two cards.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -60,14 +59,14 @@ static void card_open(struct card *card) {
   card->ctx = ctx_create(card->fd);
 }
 
-/* Devices are frozen one after another, and the cards, the second one first, before the others. */
+/* Lets devices freeze one after another: the second card, the first card, all others. */
 static int set_up(void **state) {
   char path[80];
   glob_t found;
 
   (void)state;
   write_file("/sys/power/pm_async", "0");
-  write_file("/sys/power/pm_test", "devices"); /* should nobody refuse: no image is made */
+  write_file("/sys/power/pm_test", "devices"); /* writes no image, even if no card refuses */
   assert_int_equal(glob(BOUND, 0, NULL, &found), 0);
   if (found.gl_pathc != 2) fail_msg("there are %zu cards: this test needs npu-vm --cards 2", found.gl_pathc);
   for (int i = 0; i < 2; i++)
@@ -91,13 +90,13 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* All devices were frozen: the board has lost its shared folders, and would stand still until npu-vm's time is up. */
+/* All devices were frozen, so the board has lost its shared folders and would hang until npu-vm's timeout. */
 static void end_board(void) {
   try_write_file("/dev/kmsg", "test_hibernation: no card has refused to be frozen\n");
   try_write_file("/proc/sysrq-trigger", "c");
 }
 
-/* It ends with the refusal of this card. */
+/* Starts a hibernation, which this card must refuse. */
 static void hibernate_until(const struct card *card) {
   int ret = try_write_file("/sys/power/state", "disk");
   char name[64] = "";
@@ -127,7 +126,7 @@ static uint32_t resets(const struct card *card) {
   return status.resets;
 }
 
-/* On either card, whichever is frozen first. */
+/* On either card, since one of them freezes first. */
 static void buffers_on_the_card_are_not_lost(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) {
@@ -147,7 +146,7 @@ static void buffers_on_the_card_are_not_lost(void **state) {
   }
 }
 
-/* Jobs on the way end before, and none is lost. */
+/* Queues jobs, which must finish before the freeze. Returns the seqno of the last one. */
 static uint64_t start_jobs(const struct card *card, const struct bo *bo) {
   struct stream stream;
   uint64_t last = 0;
@@ -181,7 +180,7 @@ static void works_as_before(const struct card *card, const struct bo *system) {
   bo_destroy(card->fd, &bo);
 }
 
-/* The kernel has said so of its callback for a card; after a refusal some kernels call that for a restored image. */
+/* Returns true if the trace shows one of these PM callbacks of the card. */
 static bool was_called(const char *text, const struct card *card, const char *const *names, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (trace_find(text, card->device, names[i], NULL)) return true;
@@ -189,7 +188,9 @@ static bool was_called(const char *text, const struct card *card, const char *co
 }
 
 static void a_card_without_buffers_freezes_and_goes_on(void **state) {
-  static const char *const begin[] = {"[freeze]"}, *const end[] = {"[thaw]", "[recover]", "[restore]"};
+  static const char *const begin[] = {"[freeze]"}, *const end[] = {
+                                                       "[thaw]", "[recover]",
+                                                       "[restore]"}; /* Linux 6.12 restores after a refusal */
   static const char *const events[] = {"power/device_pm_callback_start"};
   struct card *idle = &cards[1], *refuses = &cards[0];
   uint32_t had = resets(idle);
@@ -217,7 +218,7 @@ static void a_card_without_buffers_freezes_and_goes_on(void **state) {
   assert_int_equal(query.submitted, last);
   assert_int_equal(query.completed, last);
   assert_int_equal(query.errors + query.victims, 0);
-  assert_int_equal(resets(idle), had); /* a sleep is none */
+  assert_int_equal(resets(idle), had); /* a freeze is no reset */
   works_as_before(idle, &system);
   run_nop(refuses->fd, refuses->ctx);
   bo_destroy(refuses->fd, &keeps);
