@@ -38,6 +38,7 @@ run licences tests/static/spdx.py
 run includes tests/static/includes.py
 run format scripts/format.sh --check
 run lines tests/static/lines.py
+run figures tests/static/figures.py
 run races scripts/plant.py --check
 run site scripts/site.py --check
 run steps tests/static/steps.py
