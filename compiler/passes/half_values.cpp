@@ -69,12 +69,12 @@ class ValueFinder {
   }
 
   /// A product that reads its operand as the element-wise nodes did that became part of it: in the type in which it is
-  /// stored. Inputs and outputs of the network may be as large.
+  /// stored. Foreign numbers may be as large.
   bool reads_whole(const Node &n) const {
     if (scales_channels(n)) return true;
     const ValueId x = n.inputs[0];
     const bool normalized = maker(x) && normalizes(*maker(x));
-    return is_rescaled(n) && ((large_[at(x)] && !normalized) || foreign_[at(x)] || grown_[at(x)] || g_.is_output(x));
+    return is_rescaled(n) && ((large_[at(x)] && !normalized) || foreign_[at(x)] || grown_[at(x)]);
   }
   bool is_rescaled(const Node &n) const {
     return n.op == Op::MatMul && g_.is_constant(n.inputs[1]) && g_[n.inputs[1]].single;
@@ -86,8 +86,8 @@ class ValueFinder {
            is_max_pool(n) || scales_channels(n);
   }
 
-  /// Numbers of any size: inputs, results of the CPU, casts of integers, a choice of constants, and what is computed
-  /// from these alone.
+  /// Numbers of any size: inputs, outputs, which are float32, results of the CPU, casts of integers, a choice of
+  /// constants, and what is computed from these alone.
   void find_foreign() {
     foreign_ = none();
     for (ValueId v : g_.inputs) foreign_[at(v)] = is_real(g_[v].dtype);
@@ -97,7 +97,7 @@ class ValueFinder {
       const bool arrives = n.op == Op::Concat ? any_of(n, foreign_)
                            : variable         ? (passes_on(n) || is_logarithm(n)) && all_of(n, foreign_)
                                               : n.op == Op::Cast || n.op == Op::Where;
-      foreign_[at(n.output)] = arrives || !on_chip(n);
+      foreign_[at(n.output)] = arrives || !on_chip(n) || g_.is_output(n.output);
     }
   }
 

@@ -80,7 +80,7 @@ class Merging {
   void merge(const Node &n, const Node &first) {
     now_[at(n.output)] = first.output;
     Value &value = g_[first.output];
-    value.inner = value.inner && g_[n.output].inner;
+    value.inner = value.inner || g_[n.output].inner;  // the operator may need numbers that 16 bits do not hold
     value.exact = value.exact || g_[n.output].exact;
     if (n.source == first.source) return;
     graph::Source &source = g_.sources[static_cast<size_t>(n.source)];

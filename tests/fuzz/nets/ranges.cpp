@@ -210,8 +210,9 @@ class Evaluation {
 
   bool is_mask(ValueId v) const {
     const graph::TensorPtr &c = g_[v].constant;
-    return c && c->dtype == Dtype::F32 &&
-           std::any_of(c->as<float>(), c->as<float>() + c->count(), [](float x) { return std::fabs(x) > kMask; });
+    return c && c->dtype == Dtype::F32 && std::any_of(c->as<float>(), c->as<float>() + c->count(), [](float x) {
+             return std::isfinite(x) && std::fabs(x) > kMask;
+           });
   }
 
   static bool is_sum(const Node &n) {
@@ -419,9 +420,21 @@ class Evaluation {
     for (int64_t i = 0; i < out.low.count(); ++i) {
       Interval y = arithmetic(kind, n.inputs[0] == n.inputs[1], get(a, i), get(b, i));
       if (!maximum) y = widened(y, 2 * kUlp, 0);
-      put(out, i, y);
+      put(out, i, std::isinf(y.low) && std::isinf(y.high) && joins_scales(n) ? kAny : y);
     }
     return {};
+  }
+
+  /// A constant factor of a scaled value: both may have become one, and what overflowed between them does not.
+  bool joins_scales(const Node &n) const {
+    return scale_of(n).high > 0 && std::ranges::any_of(n.inputs, [this](ValueId v) {
+             for (int made = made_[graph::at(v)]; made >= 0; made = made_[graph::at(v)]) {
+               const Node &maker = g_.nodes[static_cast<size_t>(made)];
+               if (!graph::moves(maker)) return scale_of(maker).high > 0;
+               v = maker.inputs[0];
+             }
+             return false;
+           });
   }
 
   Status softmax(const Node &n, Range &out) {
@@ -470,34 +483,49 @@ class Evaluation {
     return {};
   }
 
-  /// The largest constant that a node multiplies its operand by; 0: it is no such node.
-  double scale_of(const Node &n) const {
+  /// The smallest and the largest constant, but 0, that a node multiplies its operand by; none: [1, 0].
+  Interval scale_of(const Node &n) const {
     const auto *a = std::get_if<graph::BinaryAttrs>(&n.attrs);
-    if (!a || (a->kind != BinaryKind::Mul && a->kind != BinaryKind::Div)) return 0;
-    double most = 0;
+    Interval scale{kInfinity, 0};
+    if (!a || (a->kind != BinaryKind::Mul && a->kind != BinaryKind::Div)) return {1, 0};
     for (ValueId v : n.inputs) {
       if (!g_.is_constant(v)) continue;
       for (int64_t i = 0; i < g_[v].constant->count(); ++i) {
         const double number = std::fabs(cpu::load(*g_[v].constant, i));
-        most = std::max(most, a->kind == BinaryKind::Mul ? number : 1 / number);
+        if (number == 0) continue;
+        const double factor = a->kind == BinaryKind::Mul ? number : 1 / number;
+        scale = {std::min(scale.low, factor), std::max(scale.high, factor)};
       }
     }
-    return most;
+    return scale.high > 0 ? scale : Interval{1, 0};
   }
 
-  /// Half a unit of the largest weight of a product whose operand or result is multiplied by constants, of float16,
-  /// else 0. Where they become part of the weights, w * f is rounded by at most 2^-25 below the normal range. The
-  /// largest |w * f| is at least 2^-14, as weights that are all below stay float32. So w is off by at most 2^-25 / |f|
-  /// <= 2^-11 max |w|.
+  /// The scales of the readers of a product's result, or [1, 0].
+  Interval scale_behind(const Node &n) const {
+    Interval scale{kInfinity, 0};
+    read_by(n.output, [&](const Node &r) {
+      if (const Interval by = scale_of(r); by.high > 0)
+        scale = {std::min(scale.low, by.low), std::max(scale.high, by.high)};
+      return false;
+    });
+    return scale.high > 0 ? scale : Interval{1, 0};
+  }
+
+  /// How far a weight of a product may be off whose operand or result is multiplied by constants, of float16, else 0.
+  /// Where a factor f becomes part of the weights, w * f is rounded by at most 2^-25 below the normal range, so w is
+  /// off by at most 2^-25 / |f|. With one factor the largest |w * f| is at least 2^-14, as weights that are all below
+  /// stay float32: then that is at most 2^-11 max |w|.
   double scaled_step(const Node &n, ValueId v) const {
     if (half_ != Dtype::F16 || !g_.is_constant(v)) return 0;
     const int maker = made_[graph::at(n.inputs[0])];
-    const bool scaled = maker >= 0 && scale_of(g_.nodes[static_cast<size_t>(maker)]) > 0;
-    if (!scaled && !read_by(n.output, [this](const Node &r) { return scale_of(r) > 0; })) return 0;
+    const Interval front = maker >= 0 ? scale_of(g_.nodes[static_cast<size_t>(maker)]) : Interval{1, 0};
+    const Interval behind = scale_behind(n);
+    if (front.high == 0 && behind.high == 0) return 0;
     double most = 0;
     for (int64_t i = 0; i < g_[v].constant->count(); ++i)
       most = std::max(most, std::fabs(cpu::load(*g_[v].constant, i)));
-    return 0x1p-11 * most;
+    const bool one = front.low >= front.high && behind.low >= behind.high;
+    return std::max(0x1p-11 * most, one ? 0 : 0x1p-25 / (front.low * behind.low));
   }
 
   /// Middle and radius of an operand of a product, which is rounded to 16 bits.
@@ -535,11 +563,7 @@ class Evaluation {
     NPU_TRY(evaluate(n, {&ar, &br, nullptr}, parts[2]));
     const int64_t terms =
         n.op == Op::MatMul ? a.shape.back() : graph::element_count(b.shape) / std::max<int64_t>(b.shape[0], 1);
-    double scale = 1;  // of the reader that multiplies the result: the weights may contain it
-    read_by(n.output, [&](const Node &r) {
-      scale = std::max(scale, scale_of(r));
-      return false;
-    });
+    const double scale = std::max(1.0, scale_behind(n).high);  // the weights may contain it
     for (int64_t i = 0; i < middle.count(); ++i) {
       const double m = cpu::load(middle, i);
       if (cpu::load(size, i) * scale > std::numeric_limits<float>::max()) {

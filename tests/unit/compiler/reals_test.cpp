@@ -695,6 +695,27 @@ TEST(Reals, ScaledOutputsInFrontOfProducts) {
   ASSERT_NO_FATAL_FAILURE(expect_like_single(b, {tensor({4, 4}, {60000, -50000, 40000, 1})}, 2));
 }
 
+/// What one operator computes inside from an output of the network may be as large as that.
+TEST(Reals, SumsOfOutputsStaySingle) {
+  OnnxBuilder b(17);
+  const std::string y =
+      b.op("MatMul", {b.input({1, 1, 4}, "x"), b.constant({4, 4}, {2, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2})});
+  b.output(y);
+  b.output(b.op("LpPool", {y}));
+  b.attr("kernel_shape", std::vector<int64_t>{1});
+  b.attr("p", int64_t{1});
+  ASSERT_NO_FATAL_FAILURE(expect_like_single(b, {tensor({1, 1, 4}, {60000, -50000, 40000, 1})}, 2));
+}
+
+/// An intermediate result of an operator stays float32 where the file has the same expression.
+TEST(Reals, MergedIntermediateResultsStaySingle) {
+  OnnxBuilder b(17);
+  const std::string x = b.input({4}, "x"), sum = b.op("Add", {b.op("Abs", {x}), b.scalar(1)});
+  b.output(b.op("Softsign", {x}));
+  b.output(b.op("Div", {b.op("Min", {sum, b.scalar(8)}), b.scalar(16)}));
+  ASSERT_NO_FATAL_FAILURE(expect_like_single(b, {tensor({4}, {1e6f, kLowest, 2, -0.5f})}, 2));
+}
+
 /// A logarithm of a softmax is as low as the mask that it reads, and a mask itself: where another one masks the rest,
 /// all are equal.
 TEST(Reals, LogarithmsOfMasksAreMasks) {
