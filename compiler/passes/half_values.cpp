@@ -69,12 +69,12 @@ class ValueFinder {
   }
 
   /// A product that reads its operand as the element-wise nodes did that became part of it: in the type in which it is
-  /// stored. Foreign numbers may be as large.
+  /// stored. Foreign numbers and those that stay float32 may be as large.
   bool reads_whole(const Node &n) const {
     if (scales_channels(n)) return true;
     const ValueId x = n.inputs[0];
     const bool normalized = maker(x) && normalizes(*maker(x));
-    return is_rescaled(n) && ((large_[at(x)] && !normalized) || foreign_[at(x)] || grown_[at(x)]);
+    return is_rescaled(n) && ((large_[at(x)] && !normalized) || foreign_[at(x)] || single_[at(x)]);
   }
   bool is_rescaled(const Node &n) const {
     return n.op == Op::MatMul && g_.is_constant(n.inputs[1]) && g_[n.inputs[1]].single;

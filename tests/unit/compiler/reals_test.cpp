@@ -685,13 +685,16 @@ TEST(Reals, ScaledInputsOfProducts) {
   }
 }
 
-/// An output of the network is float32, and a scaled product that reads it does so as well.
-TEST(Reals, ScaledOutputsInFrontOfProducts) {
+/// An output of the network is float32, as is what a Softmax reads. A scaled product reads them so as well.
+TEST(Reals, ScaledSinglesInFrontOfProducts) {
   OnnxBuilder b(17);
   const std::string y =
       b.op("MatMul", {b.input({4, 4}, "x"), b.constant({4, 4}, {2, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2})});
+  const std::string scores = b.op("Mul", {y, b.scalar(3)});
   b.output(y);
   b.output(same(b, b.op("Mul", {y, b.scalar(0x1p-4f)}), 4));
+  b.output(b.op("Softmax", {scores}));
+  b.output(same(b, b.op("Mul", {scores, b.scalar(0x1p-4f)}), 4));
   ASSERT_NO_FATAL_FAILURE(expect_like_single(b, {tensor({4, 4}, {60000, -50000, 40000, 1})}, 2));
 }
 
